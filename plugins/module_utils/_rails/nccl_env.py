@@ -200,7 +200,13 @@ def _chosen(host: _Host, selection: Selection) -> list[Port]:
             "('rdma link' shows the state), or change include or exclude"
             % (host.prefix, "; ".join(reasons) or "rdma_info found no RDMA device")
         )
+    labels = [port.label for port in chosen]
     for port in chosen:
+        if labels.count(port.label) > 1:
+            _refuse(
+                "%s%s is a port of several devices of that name, in different network namespaces. Choose one by its "
+                "node GUID with include or exclude" % (host.prefix, port.label)
+            )
         if _UNUSABLE.search(port.name) or len(port.name) > MAX_NAME:
             _refuse(
                 "%sthe device name %s cannot be in NCCL_IB_HCA: it cannot contain ',', ':', '^', '=' and white space, "

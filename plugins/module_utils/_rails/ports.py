@@ -197,14 +197,17 @@ def ports(data: t.Any, doing: str) -> list[Port]:
             "or the list of devices, not %s" % (doing, brief(data))
         )
     result = [port for device in devices for port in _ports(device, doing)]
-    known: set[tuple[str, int | None]] = set()
+    known: set[tuple[t.Any, ...]] = set()
     for port in result:
-        if (port.name, port.number) in known:
+        # A name is unique in its network namespace; before Linux 7.3 on the whole host (__ib_device_get_by_name() in
+        # drivers/infiniband/core/device.c). The initial namespace has the same inode on all hosts.
+        key = (port.name, port.number, (port.device.get("netns") or {}).get("inode"))
+        if key in known:
             raise RailsError(
                 "Could not %s: %s is in the input twice. Give the devices of one host; "
                 "nccl_env takes several hosts as a dictionary, host name to result" % (doing, port.label)
             )
-        known.add((port.name, port.number))
+        known.add(key)
     return sorted(result, key=_order)
 
 

@@ -4,7 +4,12 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Software RDMA links (soft-RoCE, siw): made on a network device, in the namespace where that is."""
+"""Software RDMA links (soft-RoCE, siw): made on a network device, in the namespace where that is.
+
+A link has no hardware that identifies it, so its name does, once on a host. That is right from Linux 7.3 on, too: a
+link is made in the initial namespace, where its name must be free (assign_name() in drivers/infiniband/core/device.c),
+and is moved from there.
+"""
 
 from __future__ import annotations
 

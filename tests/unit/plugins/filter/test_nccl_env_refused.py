@@ -177,6 +177,18 @@ def test_refusals(data: Json, options: Json, message: str) -> None:
     assert message_of(AnsibleFilterError, nccl_env, data, **options) == DOING + message
 
 
+def test_two_devices_of_one_name_in_two_network_namespaces() -> None:
+    """NCCL_IB_HCA has names only."""
+    there = {**TWO["devices"][0], "node_guid": "b8ce:f603:00aa:0002", "netns": {"inode": 4026532000, "name": "blue"}}
+    data = [*TWO["devices"], there]
+    assert message_of(AnsibleFilterError, nccl_env, data) == (
+        DOING
+        + "mlx5_0 port 1 is a port of several devices of that name, in different network namespaces. Choose one by its "
+        "node GUID with include or exclude"
+    )
+    assert nccl_env(data, exclude=["b8ce:f603:00aa:0002"])["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
+
+
 def test_as_many_as_nccl_takes() -> None:
     info = result(*(roce(f"mlx5_{n}", f"ens{n}") for n in range(31)), roce("m" * 63, "ens31"))
     assert nccl_env(info)["NCCL_IB_HCA"].count(",") == 31

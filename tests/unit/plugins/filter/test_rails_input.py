@@ -74,6 +74,16 @@ REFUSED: dict[str, tuple[Json, str]] = {
 }  # fmt: skip
 
 
+def test_two_devices_of_one_name_in_two_network_namespaces() -> None:
+    """As from Linux 7.3 on. What includes or excludes them are their GUIDs."""
+    here = device("mlx5_0", port(), node_guid="b8ce:f603:00aa:0001")
+    there = device(
+        "mlx5_0", port(netdev="net1"), node_guid="b8ce:f603:00aa:0002", netns={"inode": 4026532000, "name": "blue"}
+    )
+    assert [rail["node_guid"] for rail in rails([here, there])] == [here["node_guid"], there["node_guid"]]
+    assert [rail["netdev"] for rail in rails([here, there], exclude=["b8ce:f603:00aa:0002"])] == ["ens1"]
+
+
 @pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
 def test_refusals(arguments: Json, message: str) -> None:
     assert message_of(AnsibleFilterError, rails, **arguments) == message

@@ -118,3 +118,20 @@ def test_a_link_that_cannot_move_is_removed_again() -> None:
     with pytest.raises(LinkError, match="could not be moved there, and was removed again"):
         manage(params(netns="blue", netdev="net1"), False, host)
     assert (any(host.places.values()), host.open_now) == (False, [])
+
+
+def test_a_name_is_used_once_on_a_host() -> None:
+    """Even from Linux 7.3 on: a link is made in the initial namespace, where the name must be free, and is moved then."""
+    host = FakeHost({HOST: [devices.device("rxe0", 5, "rdma_rxe", ["eth1"])]})
+    message = message_of(LinkError, manage, params(netns="blue", netdev="net1"), False, host)
+    assert message == (
+        "Creating the RDMA link rxe0 of type rxe on net1 in netns blue: a device of that name already exists (rdma_rxe on "
+        "eth1 in the host). Remove it first (state: absent), or choose another name"
+    )
+
+
+def test_a_link_is_never_taken_for_another_of_its_name() -> None:
+    host = FakeHost({BLUE: [devices.device("rxe0", 2, "rdma_rxe"), devices.device("rxe0", 3, "rdma_rxe")]})
+    with pytest.raises(devices.DeviceError, match="Several RDMA devices of this host are named rxe0: "):
+        manage(params(state="absent"), False, host)
+    assert len(host.places[BLUE]) == 2
