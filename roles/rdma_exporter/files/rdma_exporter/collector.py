@@ -80,6 +80,8 @@ class Snapshot(t.NamedTuple):
     # Whether every namespace and every list of devices was read: otherwise a missing device may be anywhere.
     complete: bool
     present: dict[str, bool | None]
+    # The names of the devices that are expected, as ``present`` has them.
+    expected: tuple[str, ...]
     seconds: float
 
 
@@ -144,6 +146,8 @@ class Collector:
         # name -> identity that survives a rename by udev: the index, or the GUID if only sysfs is read
         self._identities: dict[str, t.Any] = {}
         self._last: set[str] = set()
+        # What is expected -> the name that the device had last
+        self._names: dict[str, str] = {}
 
     def collect(self) -> Snapshot:
         began = time.monotonic()
@@ -156,11 +160,23 @@ class Collector:
             names = {device["name"] for _place, device in snapshot.devices}
         self._last = names
         self._remember(snapshot.devices)
+        expected = self._expected(snapshot.devices, names)
         present = {
             name: True if name in names else (False if snapshot.complete else None)
-            for name in sorted({*self._identities, *self.settings.expected})
+            for name in sorted({*self._identities, *expected})
         }
-        return snapshot._replace(present=present, seconds=time.monotonic() - began)
+        return snapshot._replace(present=present, expected=expected, seconds=time.monotonic() - began)
+
+    def _expected(self, entries: t.Sequence[tuple[Place, Device]], names: t.Container[str]) -> tuple[str, ...]:
+        """Return what is expected by the names that the devices have, or had, if no other device has that by now."""
+        result = {}
+        for text in self.settings.expected:
+            name = next((device["name"] for _place, device in entries if text.lower() in _keys(device)), None)
+            if name is None and self._names.get(text) in names:
+                del self._names[text]
+            name = self._names[text] = name or self._names.get(text, text)
+            result[name] = True
+        return tuple(result)
 
     def _look_here(self, netlink: bool) -> dict[str, t.Any]:
         """Read the process's own namespace, which needs no child and lets files stay open."""
@@ -184,7 +200,7 @@ class Collector:
         scrape.run()
         entries, clashes = _distinct(scrape.devices)
         problems = [*scrape.problems, *clashes]
-        return Snapshot(scrape.loaded, scrape.mode, entries, problems, scrape.kinds, scrape.complete, {}, 0.0)
+        return Snapshot(scrape.loaded, scrape.mode, entries, problems, scrape.kinds, scrape.complete, {}, (), 0.0)
 
 
 class _Scrape:
@@ -324,6 +340,12 @@ def _distinct(seen: t.Sequence[tuple[Place, Device]]) -> tuple[list[tuple[Place,
         else:
             entries[key] = (place, device)
     return list(entries.values()), clashes
+
+
+def _keys(device: t.Mapping[str, t.Any]) -> set[str]:
+    """Return what a device is expected by: name, node GUID, and the PCI or auxiliary device that it is made on."""
+    place = "/".join(part for part in (device["pci_address"], device["auxiliary_device"]) if part)
+    return {key.lower() for key in (device["name"], device["node_guid"], place) if key}
 
 
 def _identity(device: t.Mapping[str, t.Any]) -> t.Any:

@@ -32,7 +32,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--collector.netns.timeout", dest="limit", type=seconds, default=defaults.limit, metavar="SECONDS",
         help="for the look into one network namespace (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--expected-device", dest="expected", action="append", default=[], metavar="NAME")
+    parser.add_argument(
+        "--expected-device", dest="expected", action="append", default=[], metavar="DEVICE",
+        help="name, node GUID, or PCI address and, of a sub-function, '/' and its auxiliary device; can be repeated",
+    )  # fmt: skip
     return parser
 
 
@@ -41,7 +44,6 @@ class Exporter:
 
     def __init__(self, settings: Settings, revision: str) -> None:
         self.collector = Collector(settings)
-        self._expected = settings.expected
         self._build = exposition.labels({"revision": revision, "pythonversion": platform.python_version()})
         self._logged: set[str] = set()
 
@@ -49,7 +51,7 @@ class Exporter:
         snapshot = self.collector.collect()
         render = Render()
         render.snapshot(snapshot)
-        render.expected(self._expected)
+        render.expected(snapshot.expected)
         render.families.gauge(
             "rdma_exporter_build_info", "Which exporter this is. The value is always 1", 1, self._build
         )

@@ -142,6 +142,40 @@ def test_a_device_that_is_renamed_is_not_missed(tree: Tree) -> None:
     assert scrape.of("rdma_port_symbol_error_total") == {"rocep7s0f0": 1}
 
 
+def test_an_expected_device_is_found_by_its_guid_under_another_name(tree: Tree) -> None:
+    """A device that returns to a namespace where its name is taken is ibdevN there, from Linux 7.3 on."""
+    guid = "0800:2703:00a1:0000"
+    card = tree.device("mlx5_0")
+    # No series is there twice.
+    twice = Site(tree, expected=(guid, "mlx5_0")).scrape()
+    assert twice.text.count("rdma_device_expected{") == 1
+    site = Site(tree, expected=(guid, "0800:2703:00A1:0009"))
+    scrape = site.scrape()
+    assert scrape.of("rdma_device_present") == {"mlx5_0": 1, "0800:2703:00A1:0009": 0}
+    # Its ports are found by the name that they have.
+    assert scrape.of("rdma_device_expected") == {"mlx5_0": 1, "0800:2703:00A1:0009": 1}
+    card.place.rename(card.place.parent / "ibdev0")
+    tree.device("mlx5_0", 9)
+    scrape = site.scrape()
+    assert scrape.of("rdma_device_present") == {"ibdev0": 1, "mlx5_0": 1}
+    assert scrape.of("rdma_device_expected") == {"ibdev0": 1, "mlx5_0": 1}
+    shutil.rmtree(card.place.parent / "ibdev0")
+    assert site.scrape().of("rdma_device_present") == {"ibdev0": 0, "mlx5_0": 1}
+    # The name of the missing device is another's by now.
+    tree.device("ibdev0", 7)
+    assert site.scrape().of("rdma_device_present") == {guid: 0, "ibdev0": 1, "mlx5_0": 1}
+
+
+def test_a_sub_function_is_expected_by_its_own_place(tree: Tree) -> None:
+    place = "0000:08:00.0"
+    card = tree.device("mlx5_2")
+    target = tree.root / "devices/pci0000:00" / place / "mlx5_core.sf.4"
+    target.mkdir(parents=True)
+    (card.place / "device").symlink_to(target)
+    expected = (place, place + "/mlx5_core.sf.4")
+    assert Site(tree, expected=expected).scrape().of("rdma_device_present") == {"mlx5_2": 1, place: 0}
+
+
 def test_a_list_that_cannot_be_read(tree: Tree) -> None:
     tree.device("mlx5_0").counters(symbol_error=1)
     site = Site(tree)
