@@ -102,6 +102,7 @@ NO_NAMES = {
     ("network", "pods"): "of Multus: any pod may have attachments",
     ("network", "pods/status"): "of Multus; multus.yml binds it to the node of a token",
     ("network", "events"): "of Multus",
+    ("network", "resourceclaims"): "of Multus: any pod may have claims",
     ("network", "network-attachment-definitions"): "named by the site",
     ("network", "ippools"): "named after ranges, in a namespace that is whereabouts' own",
     ("network", "overlappingrangeipreservations"): "named after addresses, likewise",
