@@ -37,14 +37,14 @@ RAILS = [
 ]
 # Stands in for the programs of systemd, and records the commands that reload it.
 RUN = """
-import json, sys
+import json, os, sys
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import rails
 root, check_mode, params = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 host, calls = rails.Host(root), []
 answers = {"systemctl": "active", "networkctl": "  Network File: n/a\\n         State: routable (unmanaged)\\n"}
 host.services.ask = lambda *argv: None if "NetworkManager.service" in argv else answers.get(argv[0])
-host.services.tell = lambda *argv: calls.append(argv)
+host.services.tell = lambda *argv: os._exit(0) if sys.argv[2] == "die" else calls.append(argv)
 try:
     result = rails.manage(params, check_mode, host)
 except FabricError as exc:
@@ -95,7 +95,7 @@ class Network:
         # The namespace's Python need not have Ansible.
         checked = compare.checked(host_rails.ARGUMENTS, {"rails": RAILS, **params})
         output = self.within(self.host, RUN, str(self.root), mode, json.dumps(checked))
-        return t.cast(Json, json.loads(output))
+        return t.cast(Json, json.loads(output or "{}"))
 
     def answering(self, address: str) -> list[str]:
         """The cards of the host that answer when the peer asks who has an address."""
@@ -193,6 +193,20 @@ def test_check_run_again_and_check(fabric: Network) -> None:
         assert set(statuses(again).values()) == {"in_sync"}
 
 
+def test_a_run_that_ends_before_the_reload_is_made_up_for(fabric: Network) -> None:
+    fabric.run()
+    rails = [{**RAILS[0], "mtu": 9000}, RAILS[1]]
+    assert fabric.run("die", rails=rails) == {}
+    assert "MTUBytes=9000" in (fabric.root / "etc/systemd/network/05-rdmaops-rail0.network").read_text()
+    ip("-n", fabric.host, "link", "set", "rail0", "mtu", "9000")
+    for mode, calls in (("check", []), ("", [["networkctl", "reload"]])):
+        result = fabric.run(mode, rails=rails)
+        assert (result["changed"], result["actions"]) == (True, ["Have networkd read its files again"])
+        assert {name for name, status in statuses(result).items() if status == "drift"} == {"rail0", "rail1"}
+        assert result["calls"] == calls
+    assert not fabric.run("check", rails=rails)["changed"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("release", "python"), RELEASES)
 def test_every_release_of_pyroute2(
@@ -266,6 +280,8 @@ def test_the_file_of_a_rail_that_is_no_longer_listed_is_removed(fabric: Network)
     path = fabric.root / "etc/systemd/network/05-rdmaops-rail1.network"
     assert f"Remove {path}" in result["actions"]
     assert not path.exists()
+    # The other rail's file is as it was.
+    assert statuses(result)["rail0"] == "in_sync"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import time
 import typing as t
 import uuid
 
-from .. import _command
+from .. import _command, _files_write
 from .._files import in_root, is_ours, read_text
 from .rail_model import Rail, RailError
 
@@ -32,6 +32,9 @@ FILES = {
     NETWORKD: "/etc/systemd/network/05-rdmaops-%s.network",
     NETWORK_MANAGER: "/etc/NetworkManager/system-connections/rdmaops-%s.nmconnection",
 }
+# There from before a file is written until its service has read it, because no service says which files it has read. A
+# service reads them when the host boots, and then the note is gone, too.
+UNREAD = "/run/rdmaops/unread-%s"
 # nm-dbus-interface.h: NM_DEVICE_STATE_UNMANAGED, NM_DEVICE_STATE_UNAVAILABLE.
 _UNMANAGED = 10
 
@@ -77,6 +80,17 @@ class Host:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def note(self, manager: str) -> None:
+        """Note that a service has files to read."""
+        _files_write.atomic_write(in_root(self.root, UNREAD % manager), "")
+
+    def forget(self, manager: str) -> None:
+        _files_write.remove(in_root(self.root, UNREAD % manager))
+
+    def unread(self) -> set[str]:
+        """Return the services with files that they have not read: a former run ended before."""
+        return {manager for manager in FILES if self.read(UNREAD % manager) is not None}
 
     # What is the same for all devices is asked once.
 
@@ -226,6 +240,7 @@ def reload(host: Host, manager: str, netdevs: t.Sequence[str]) -> None:
             host.sleep(1)
     if manager in (NETPLAN, NETWORK_MANAGER) and host.runs_network_manager:
         host.tell("nmcli", "connection", "reload")
+    host.forget(manager)
 
 
 def networkd(rail: Rail) -> str:
@@ -295,6 +310,7 @@ __all__ = (
     "NETPLAN",
     "NETWORKD",
     "NETWORK_MANAGER",
+    "UNREAD",
     "File",
     "Host",
     "Manager",

@@ -77,7 +77,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     """Look, decide and, out of check mode, act. Return what the module returns."""
     rails = rail_model.rails(params["rails"])
     take_over = params["on_conflict"] == "take_over"
-    own = rail_managers.own_files(host.services)
+    own, pending = rail_managers.own_files(host.services), host.services.unread()
     live = rail_links.read(host.network)
     _refuse_uses(rails, live)
     managers = {rail.netdev: _manager(rail, live, own, params["manager"], take_over, host) for rail in rails}
@@ -89,7 +89,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         raise RailError("Configuring the rails: %s. Remove these, or choose other values" % "; ".join(conflicts))
 
     decision = Decision()
-    changed = _decide_files(rails, managers, live, own, params["sysctl"], host, decision)
+    changed, unread = _decide_files(rails, managers, live, own, pending, params["sysctl"], host, decision)
     steps = {rail.netdev: _steps(rail, live) for rail in rails}
     if any(steps.values()):
         links = None if check_mode else host.links()
@@ -100,6 +100,8 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
                 decision.show("rail %s" % rail.netdev, _live_text(rail, live), _desired_text(rail))
     rail_sysctl.decide(settings, decision, host.sysctl)
     if not check_mode:
+        for manager in unread:
+            host.services.note(manager)
         decision.carry_out()
         if decision.changed:
             _verify(rails, host)
@@ -107,7 +109,10 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         **decision.result(),
         "rails": [_shown(rail, managers[rail.netdev], live) for rail in rails],
         "resources": [
-            *(_resource(rail, managers[rail.netdev], live, own, changed, steps[rail.netdev]) for rail in rails),
+            *(
+                _resource(rail, managers[rail.netdev], live, own, changed, pending, steps[rail.netdev])
+                for rail in rails
+            ),
             *map(rail_sysctl.shown, settings),
         ],
     }
@@ -162,11 +167,15 @@ def _decide_files(
     managers: t.Mapping[str, str],
     live: Live,
     own: t.Mapping[str, str],
+    pending: t.Collection[str],
     sysctls: t.Mapping[str, int],
     host: Host,
     decision: Decision,
-) -> set[str]:
-    """Add the steps for files, and for the services that read them; return the paths of files that differ."""
+) -> tuple[set[str], list[str]]:
+    """Add the steps for files, and for the services that read them.
+
+    Return the paths of files that differ, and the services that must read theirs.
+    """
     infiniband = {name for name, device in live.devices.items() if device.infiniband}
     infiniband |= rail_managers.written_for_infiniband(host.services, [rail.netdev for rail in rails]) - {*live.devices}
     desired: dict[str, rail_managers.File] = {}
@@ -183,12 +192,13 @@ def _decide_files(
     ]
     written = owned_files.decide(wishes, decision)[1]["changed_paths"]
     changed = {path for path in readers if host.place(path) in written}
-    for manager in sorted({readers[path] for path in changed}):
+    unread = sorted({readers[path] for path in changed}.union(pending))
+    for manager in unread:
         decision.add(
             "Have %s read its files again" % manager,
             functools.partial(rail_managers.reload, host.services, manager, [rail.netdev for rail in rails]),
         )
-    return changed
+    return changed, unread
 
 
 def _steps(rail: Rail, live: Live) -> list[Step]:
@@ -284,12 +294,18 @@ def _shown(rail: Rail, manager: str, live: Live) -> dict[str, t.Any]:
 
 
 def _resource(
-    rail: Rail, manager: str, live: Live, own: t.Mapping[str, str], changed: t.Container[str], steps: t.Sequence[Step]
+    rail: Rail,
+    manager: str,
+    live: Live,
+    own: t.Mapping[str, str],
+    changed: t.Container[str],
+    pending: t.Container[str],
+    steps: t.Sequence[Step],
 ) -> dict[str, t.Any]:
     desired = _desired_text(rail)
     path = rail_managers.path(manager, rail.netdev)
     here = rail.netdev in live.devices
-    status = DRIFT if path in changed or steps else IN_SYNC if here else UNKNOWN
+    status = DRIFT if path in changed or manager in pending or steps else IN_SYNC if here else UNKNOWN
     return resource(
         "host_rail",
         rail.netdev,
