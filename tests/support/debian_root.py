@@ -28,6 +28,7 @@ PACKAGES = {
         "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "infiniband-diags",
         "perftest",
     ),
+    "network": ("netplan.io", "network-manager"),
     "torch": ("python3-torch", "python3-torchvision", "openmpi-bin"),
     # With what the tests of a controller and its modules call.
     "python": ("python3", "python3-venv", "git", "iproute2", "kmod", "openssh-client", "systemd"),
