@@ -94,6 +94,7 @@ options:
       - V(netplan) writes V(/etc/netplan/90-rdmaops-rails.yaml), V(networkd) V(/etc/systemd/network/05-rdmaops-DEVICE.network), and V(NetworkManager)
         V(/etc/NetworkManager/system-connections/rdmaops-DEVICE.nmconnection).
       - C(ifupdown) is not supported. A device in V(/etc/network/interfaces) is refused.
+      - Where netplan has NetworkManager configure network cards, V(NetworkManager) must be set, because netplan up to 1.1 does not pass on rules.
     type: str
     choices: [auto, netplan, networkd, NetworkManager]
     default: auto

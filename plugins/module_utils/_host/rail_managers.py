@@ -99,6 +99,11 @@ class Host:
         return bool(self.names("/etc/netplan", ".yaml")) and self.ask("netplan", "get") is not None
 
     @functools.cached_property
+    def netplan_has_network_manager(self) -> bool:
+        """Whether netplan leaves devices to NetworkManager (netplan(5), renderer), not to systemd-networkd."""
+        return (self.ask("netplan", "get", "network.renderer") or "").strip() == "NetworkManager"
+
+    @functools.cached_property
     def runs_networkd(self) -> bool:
         return self.ask("systemctl", "is-active", "systemd-networkd.service") is not None
 
@@ -185,6 +190,12 @@ def choose(host: Host, netdev: str, wanted: str, take_over: bool) -> str:
             "not run or has it unmanaged. Start one of them, or choose one with the option manager" % doing
         )
     name = wanted if wanted != "auto" else names[0] if names else NETWORKD
+    # https://github.com/canonical/netplan/pull/526
+    if name == NETPLAN and host.netplan_has_network_manager:
+        raise RailError(
+            "%snetplan has NetworkManager configure it, and up to netplan 1.1 NetworkManager gets no rules from it. "
+            "Set the option manager to NetworkManager, whose own file has them" % doing
+        )
     foreign = next((manager.foreign for manager in managers if manager.name == name), None)
     # netplan merges what its files say of a device.
     if foreign and (name == NETPLAN or not take_over):

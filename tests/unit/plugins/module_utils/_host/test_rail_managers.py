@@ -138,6 +138,18 @@ def test_refused(tmp_path: Path, answers: dict[str, str], manager: str, message:
     assert str(caught.value).startswith(message)
 
 
+def test_a_host_whose_netplan_has_network_manager_is_refused(tmp_path: Path) -> None:
+    services = Services(tmp_path, netplan="NetworkManager\n", nmcli="30 (disconnected)\n\n")
+    services.write("/etc/netplan/01-desktop.yaml", "network: {renderer: NetworkManager}\n")
+    with pytest.raises(rail_model.RailError) as caught:
+        rail_managers.choose(services, "rail0", "auto", True)
+    assert str(caught.value) == (
+        "Configuring rail rail0: netplan has NetworkManager configure it, and up to netplan 1.1 NetworkManager gets no "
+        "rules from it. Set the option manager to NetworkManager, whose own file has them"
+    )
+    assert rail_managers.choose(services, "rail0", "NetworkManager", False) == "NetworkManager"
+
+
 def test_taking_over(tmp_path: Path) -> None:
     assert rail_managers.choose(Services(tmp_path, networkctl=CONFIGURED), "rail0", "auto", True) == "networkd"
     services = Services(tmp_path, netplan="network: {}\n")
