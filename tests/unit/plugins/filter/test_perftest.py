@@ -54,7 +54,7 @@ OUTPUTS: dict[str, dict[str, Any] | str] = {
     "perftest_4.4+0.37_from-source_write_bw_gbits.txt": result(
         "ib_write_bw mlx5_1 Ethernet", 3, 4096, (65536, 1074000, 0.0, 187.7, 0.35801)
     ),
-    "perftest_4.4+0.37_from-source_no-json.txt": (
+    "perftest_4.4+0.37_no-json.txt": (
         "the test failed: ib_write_bw: unrecognized option '--out_json'; Invalid Command or flag."
     ),
     "perftest_4.5+0.17_from-source_write_bw.json": result(

@@ -102,7 +102,7 @@ def test_bandwidth() -> None:
 
 def test_perftest_without_json() -> None:
     """Its options are read before it connects: the server waits for the second run."""
-    no_json, text = (read(f"perftest_4.4+0.37_from-source_{name}.txt") for name in ("no-json", "write_bw_gbits"))
+    no_json, text = (read(f"perftest_4.4+0.37_{name}.txt") for name in ("no-json", "from-source_write_bw_gbits"))
     result, host = one("ib_write_bw", (1, no_json), (1, "Couldn't connect to 10.0.0.1:18516\n"), (0, text))
     assert result == {"ok": True, "gbps": 187.7, "pings": None, "error": None}
     assert ["--out_json" in argv for argv in host.ran] == [True, False, False]
