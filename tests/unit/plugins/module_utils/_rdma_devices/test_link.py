@@ -9,6 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.link import Host, LinkError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.move import DeviceError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._rdma_devices import test_move as devices
 
@@ -132,6 +133,6 @@ def test_a_name_is_used_once_on_a_host() -> None:
 
 def test_a_link_is_never_taken_for_another_of_its_name() -> None:
     host = FakeHost({BLUE: [devices.device("rxe0", 2, "rdma_rxe"), devices.device("rxe0", 3, "rdma_rxe")]})
-    with pytest.raises(devices.DeviceError, match="Several RDMA devices of this host are named rxe0: "):
+    with pytest.raises(DeviceError, match="Several RDMA devices of this host are named rxe0: "):
         manage(params(state="absent"), False, host)
     assert len(host.places[BLUE]) == 2
