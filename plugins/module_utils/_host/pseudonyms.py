@@ -60,7 +60,7 @@ _V6 = (_Class(0xFC << 56, 7, 0xFD58 << 48, 57), _Class(0, 0, 0x20010DB800005800,
 
 
 def _special_v4(number: int) -> bool:
-    """Whether it is no host's address: of this network, loopback, multicast, reserved (RFC 6890)."""
+    """Whether it does not belong to a host: of this network, loopback, multicast, reserved (RFC 6890)."""
     return number >> 24 in (0, 127) or number >> 24 >= 224
 
 
