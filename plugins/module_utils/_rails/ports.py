@@ -220,8 +220,11 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
         )
     where = "Could not %s: of %s, " % (doing, name)
     _text(device, "pci_address", where)
-    if not isinstance(device.get("netns") or {}, t.Mapping):
-        raise RailsTypeError(where + "'netns' must be a dictionary or null, not %s" % brief(device["netns"]))
+    netns = device.get("netns") or {}
+    if not isinstance(netns, t.Mapping):
+        raise RailsTypeError(where + "'netns' must be a dictionary or null, not %s" % brief(netns))
+    if not isinstance(netns.get("inode") or 0, int):
+        raise RailsTypeError(where + "'inode' of 'netns' must be a number or null, not %s" % brief(netns["inode"]))
     listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
     result = []
     for port in listed:
