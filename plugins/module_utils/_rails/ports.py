@@ -223,7 +223,7 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
     netns = device.get("netns") or {}
     if not isinstance(netns, t.Mapping):
         raise RailsTypeError(where + "'netns' must be a dictionary or null, not %s" % brief(netns))
-    if not isinstance(netns.get("inode") or 0, int):
+    if not isinstance(netns.get("inode"), (int, type(None))):
         raise RailsTypeError(where + "'inode' of 'netns' must be a number or null, not %s" % brief(netns["inode"]))
     listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
     result = []

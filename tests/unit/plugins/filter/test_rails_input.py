@@ -36,7 +36,7 @@ WRONG_TYPES: dict[str, tuple[Json, str]] = {
     "a device without a name": ({"data": [{"ports": []}]}, "an RDMA device must be a dictionary with a 'name'"),
     "an empty name": ({"data": [{"name": ""}]}, "an RDMA device must be a dictionary with a 'name'"),
     "a namespace as text": ({"data": [{"name": "a", "netns": "net1"}]}, "of a, 'netns' must be a dictionary or null, not 'net1'"),
-    "a namespace without a number": ({"data": [{"name": "a", "netns": {"inode": [1]}}]}, "of a, 'inode' of 'netns' must be a number or null, not [1]"),
+    "a namespace without a number": ({"data": [{"name": "a", "netns": {"inode": {}}}]}, "of a, 'inode' of 'netns' must be a number or null, not {}"),
     "ports by number": ({"data": [{"name": "a", "ports": {"1": {}}}]}, "of a, 'ports' must be a list of dictionaries"),
     "a port's number as text": ({"data": [{"name": "a", "ports": [{"port": "1"}]}]}, "of a, 'port' must be a number from 1, not '1'"),
     "a port's number as boolean": ({"data": [{"name": "a", "ports": [{"port": True}]}]}, "'port' must be a number from 1, not True"),
