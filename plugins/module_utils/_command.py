@@ -13,8 +13,11 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import typing as t
 
+# Seconds between two calls of ``meanwhile``.
+MEANWHILE_S = 5.0
 # Seconds between SIGTERM and SIGKILL, in which a program may clean up.
 GRACE_S = 10.0
 
@@ -69,12 +72,14 @@ def run(
     started: t.Callable[[int], None] | None = None,
     grace: float = GRACE_S,
     kill_if_interrupted: bool = False,
+    meanwhile: t.Callable[[], None] | None = None,
 ) -> Done:
     """Run a program with a locale of C and return how it ended. Raises OSError if it does not start, and TimedOut.
 
     ``timeout`` and ``grace`` are seconds. ``env`` replaces the environment; ``merged`` has standard error in ``out``;
     ``handles`` are inherited; ``before`` is called in the child, ``started`` with its PID. A program continues if an
-    exception interrupts the wait (Ctrl-C), as kubeadm must, unless ``kill_if_interrupted``.
+    exception interrupts the wait (Ctrl-C), as kubeadm must, unless ``kill_if_interrupted``. ``meanwhile`` is called
+    every few seconds while the program runs.
     """
     environment = dict(os.environ if env is None else env, LC_ALL="C")
     process = subprocess.Popen(
@@ -91,7 +96,7 @@ def run(
     if started:
         started(process.pid)
     try:
-        out, err = process.communicate(stdin or None, timeout=timeout)
+        out, err = _communicate(process, stdin, timeout, meanwhile)
     except subprocess.TimeoutExpired:
         out, err = _end(process, grace)
         raise TimedOut(_text(out), _text(err)) from None
@@ -101,6 +106,24 @@ def run(
             process.wait()
         raise
     return Done(process.returncode, _text(out), _text(err))
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], stdin: bytes, timeout: float, meanwhile: t.Callable[[], None] | None
+) -> tuple[bytes, bytes]:
+    if meanwhile is None:
+        return process.communicate(stdin or None, timeout=timeout)
+    deadline = time.monotonic() + timeout
+    text = stdin or None
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return process.communicate(text, timeout=max(0.0, min(MEANWHILE_S, left)))
+        except subprocess.TimeoutExpired:
+            if left <= MEANWHILE_S:
+                raise
+        text = None  # communicate takes it once
+        meanwhile()
 
 
 def _end(process: subprocess.Popen[bytes], grace: float) -> tuple[bytes, bytes]:

@@ -17,6 +17,7 @@ import tempfile
 import typing as t
 
 from .. import _command
+from . import hooks
 from .kubeconfig import kubeconfig
 from .output import (
     METHOD_TEMPLATE,
@@ -58,9 +59,13 @@ def find(binary: str | None) -> str:
 class Helm:
     """The edge: runs helm with a kubeconfig and values in files that only this user may read."""
 
-    def __init__(self, binary: str | None, client: Client, directory: str) -> None:
+    def __init__(
+        self, binary: str | None, client: Client, directory: str, say: t.Callable[[str], None] = lambda _text: None
+    ) -> None:
+        """``say`` gets what helm waits for, while it waits."""
         self.binary = find(binary)
         self.client = client
+        self.say = say
         self.timeout = client.timeout
         self.directory = directory
         self._version: tuple[int, int, int] | None = None
@@ -81,7 +86,14 @@ class Helm:
         return path
 
     def run(
-        self, arguments: t.Sequence[str], doing: str, *, limit: int = 0, cluster: bool = True, hint: str = ""
+        self,
+        arguments: t.Sequence[str],
+        doing: str,
+        *,
+        limit: int = 0,
+        cluster: bool = True,
+        hint: str = "",
+        meanwhile: t.Callable[[], None] | None = None,
     ) -> str:
         """Run helm and return its standard output."""
         environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
@@ -92,7 +104,14 @@ class Helm:
             environment["KUBECONFIG"] = self._write("kubeconfig", config)
         limit = limit or self.timeout
         try:
-            result = _command.run([self.binary, *arguments], limit, env=environment, cwd=self.directory, grace=_GRACE)
+            result = _command.run(
+                [self.binary, *arguments],
+                limit,
+                env=environment,
+                cwd=self.directory,
+                grace=_GRACE,
+                meanwhile=meanwhile,
+            )
         except OSError as exc:
             raise HelmError("%s: %s cannot be run: %s" % (doing, self.binary, exc)) from exc
         except _command.TimedOut as exc:
@@ -198,7 +217,7 @@ class Helm:
         arguments += ["--create-namespace"] if create_namespace else []
         arguments += ["--replace"] if replace else []
         arguments += [] if validate else ["--disable-openapi-validation", *self._client_side()]
-        self._change(arguments, "Installing the helm release %s/%s" % (namespace, name), wait)
+        self._change(arguments, namespace, "Installing the helm release %s/%s" % (namespace, name), wait)
 
     def upgrade(
         self,
@@ -216,7 +235,7 @@ class Helm:
         arguments += ["--reset-values", "--timeout", "%ds" % wait]
         arguments += [] if validate else ["--disable-openapi-validation"]
         arguments += self._client_side() if pruned else self._force(release)
-        self._change(arguments, "Upgrading the helm release %s/%s" % (namespace, name), wait)
+        self._change(arguments, namespace, "Upgrading the helm release %s/%s" % (namespace, name), wait)
 
     def _client_side(self) -> list[str]:
         """Fields that a CRD does not have are dropped when a client applies, and an error when the server does."""
@@ -230,19 +249,24 @@ class Helm:
         arguments = ["rollback", release.name, str(revision), "--namespace", release.namespace]
         arguments += ["--timeout", "%ds" % wait, *self._force(release)]
         doing = "Rolling the helm release %s/%s back to revision %d" % (release.namespace, release.name, revision)
-        self._change(arguments, doing, wait)
+        self._change(arguments, release.namespace, doing, wait)
 
     def uninstall(self, name: str, namespace: str, *, wait: int) -> None:
         arguments = ["uninstall", name, "--namespace", namespace, "--timeout", "%ds" % wait]
-        self._change(arguments, "Uninstalling the helm release %s/%s" % (namespace, name), wait)
+        self._change(arguments, namespace, "Uninstalling the helm release %s/%s" % (namespace, name), wait)
 
-    def _change(self, arguments: t.Sequence[str], doing: str, wait: int) -> None:
+    def _change(self, arguments: t.Sequence[str], namespace: str, doing: str, wait: int) -> None:
         hint = (
             "Run again once the cause is fixed: a failed release is resumed from there. A hook's Job that never "
             "finishes (its image cannot be pulled, no node accepts it) also causes this; wait_timeout limits it"
         )
         # helm's own limit comes first, so that it can record the release as failed.
-        self.run(arguments, doing, limit=wait + self.timeout + _GRACE, hint=hint)
+        watch = hooks.Watch(self.client, namespace, lambda text: self.say("%s: %s" % (doing, text)))
+        try:
+            self.run(arguments, doing, limit=wait + self.timeout + _GRACE, hint=hint, meanwhile=watch.look)
+        except HelmError as exc:
+            watch.look()  # helm leaves the Job of a hook that failed
+            raise HelmError("%s. %s" % (exc, watch.text)) if watch.text else exc from None
 
 
 def _advice(text: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._command import Done, TimedOut, run
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, wait_for
 
@@ -97,3 +98,15 @@ def test_an_interrupted_wait_kills_only_what_it_should(kill: bool) -> None:
     if not kill:
         os.kill(pids[0], signal.SIGKILL)
         os.waitpid(pids[0], 0)
+
+
+def test_meanwhile_is_called_while_it_runs_and_output_and_limit_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_command, "MEANWHILE_S", 0.1)
+    calls: list[float] = []
+    words = ["sh", "-c", "cat; echo a; sleep 1; echo b"]
+    done = run(words, 60, stdin=b"in\n", meanwhile=lambda: calls.append(time.monotonic()))
+    assert done == Done(0, "in\na\nb\n", "")
+    assert len(calls) >= 2
+    with pytest.raises(TimedOut) as caught:
+        run(["sh", "-c", "echo a; sleep 1000"], 1, grace=0.5, meanwhile=lambda: None)
+    assert caught.value.out == "a\n"

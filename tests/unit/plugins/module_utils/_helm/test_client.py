@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client as helm_client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
@@ -134,6 +135,34 @@ def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch
     assert time.monotonic() - began < 30
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_a_hook_that_waits_is_said_while_helm_waits_and_in_the_error(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_command, "MEANWHILE_S", 0.1)
+    api = client()
+    job = {"metadata": {"name": "upgrade-crd", "annotations": {"helm.sh/hook": "pre-upgrade"}}}
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}
+    pod = {
+        "metadata": {"name": "upgrade-crd-x", "labels": {"job-name": "upgrade-crd"}},
+        "status": {"conditions": [condition]},
+    }
+    api.items = lambda path, doing: [job] if path.endswith("/n/jobs") else [pod]
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        (tmp_path / "said").touch()
+
+    wait = f"while ! [ -e {tmp_path}/said ]; do sleep 0.1; done; echo Error: pre-upgrade hooks failed >&2; exit 1"
+    helm = helm_client.Helm(script(tmp_path, wait), api, str(elsewhere), say=say)
+    message = message_of(output.HelmError, helm.uninstall, "r", "n", wait=7)
+    pod_waits = "its pod upgrade-crd-x is not scheduled: 0/2 nodes are available"
+    reason = "The pre-upgrade hook's Job n/upgrade-crd waits: " + pod_waits
+    assert said == ["Uninstalling the helm release n/r: " + reason]
+    assert "Output: Error: pre-upgrade hooks failed. Run again once the cause is fixed" in message
+    assert message.endswith(". " + reason)
 
 
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
