@@ -13,7 +13,10 @@ description:
   - Installs, upgrades, repairs or uninstalls the release of the chart C(gpu-operator), with Helm 3 or Helm 4.
   - A release of the chart is found under any name and in any namespace, for example one created with C(--generate-name), and is taken over. The values are then
     exactly those given here, without anything that was set before.
-  - The stored release is compared, and so are the live objects. If the ClusterPolicy was edited, the edit is shown and reverted.
+  - The stored release is compared, and so are the live objects. If the ClusterPolicy or the GPUCluster was edited, the edit is shown and reverted.
+  - From the chart v26.7.0 on, the operator runs one of two stacks. A ClusterPolicy offers GPUs by a device plugin. A GPUCluster offers them by Dynamic Resource
+    Allocation, and NVIDIADrivers or the hosts provide the driver. O(values) select one by C(clusterPolicy.deployCR) and C(gpuCluster.deployCR). Two stacks in
+    one cluster are refused before anything is done, and RV(move) lists what a move takes.
   - Fields that the API server drops because the CustomResourceDefinitions are older than the chart are detected before anything is done. Helm installs
     CustomResourceDefinitions with a new release only, never upgrades them, and leaves them behind when it uninstalls one.
   - The diff needs no Helm plugin, in check mode too. Secrets in it are hidden, by the kind C(Secret) and by the names of fields and variables.
@@ -111,7 +114,8 @@ options:
     description: Whether the DCGM exporter runs (C(dcgmExporter.enabled)).
     type: bool
   dcgm_exporter_service_monitor:
-    description: Whether the DCGM exporter gets a ServiceMonitor (C(dcgmExporter.serviceMonitor.enabled)). Needs the Prometheus Operator.
+    description: Whether the DCGM exporter gets a ServiceMonitor (C(dcgmExporter.serviceMonitor.enabled)). Needs the Prometheus Operator; without it, the
+      operator v26.7.0 and newer skips the ServiceMonitor, while older ones never become ready.
     type: bool
   gdrcopy:
     description: Whether GDRCopy is installed (C(gdrcopy.enabled)).
@@ -162,11 +166,14 @@ options:
     type: bool
     default: false
   wait:
-    description: Whether to wait until the ClusterPolicy is ready. Not in check mode.
+    description: Whether to wait until the ClusterPolicy or the GPUCluster is ready. Not in check mode.
     type: bool
     default: true
   wait_timeout:
-    description: Time limit for the ClusterPolicy to become ready, and for Helm with the hooks of the chart, in seconds each.
+    description:
+      - Time limit for the ClusterPolicy or the GPUCluster to become ready, and for Helm with the hooks of the chart, in seconds each.
+      - While Helm waits for a hook's Job that does not start, the reason (no node accepts its pod, its image cannot be pulled) is written to the system log of
+        the host that runs the task (C(journalctl -f | grep gpu_operator)). It is in the error message, too.
     type: int
     default: 900
   helm_binary:
@@ -203,6 +210,19 @@ EXAMPLES = r"""
         tolerations:
           - key: nvidia.com/gpu
             operator: Exists
+
+- name: Offer GPUs by Dynamic Resource Allocation, in a cluster without a ClusterPolicy
+  rdmaops.gpu_fabric.gpu_operator:
+    chart: nvidia/gpu-operator
+    chart_version: v26.7.1
+    values:
+      clusterPolicy:
+        deployCR: false
+      gpuCluster:
+        deployCR: true
+      driver:
+        nvidiaDriverCRD:
+          enabled: true
 
 - name: Recover a release that a killed Helm process left pending
   rdmaops.gpu_fabric.gpu_operator:
@@ -258,6 +278,18 @@ cluster_policy:
   returned: success
   type: dict
   sample: {"name": "cluster-policy", "state": "ready", "message": ""}
+gpu_cluster:
+  description: The GPUCluster before anything was done, or null.
+  returned: success
+  type: dict
+  sample: {"name": "gpu-cluster", "state": "notReady", "message": "OperandNotReady: Waiting for operand pods to be ready"}
+move:
+  description: What a move from the stack in the cluster to the one in O(values) takes, and by whom. The module does none of it. NVIDIA does not support a move
+    in place.
+  returned: failure, when the cluster has the other stack
+  type: list
+  elements: str
+  sample: ["cluster administrator: uninstall the release gpu-operator/gpu-operator with state=absent and disrupt=true, not with helm uninstall --no-hooks"]
 leftovers:
   description: What Helm leaves behind after it has uninstalled the release. Remove CustomResourceDefinitions by hand (C(kubectl delete crd)), those of
     C(nfd.k8s-sigs.io) only if no other installation of node-feature-discovery uses them.
@@ -285,13 +317,14 @@ resources:
     - {"kind": "helm_release", "name": "gpu-operator/gpu-operator", "status": "in_sync", "desired": {"chart": "gpu-operator-v25.3.4", "values": {}},
        "configured": {"chart": "gpu-operator-v25.3.4", "values": {}, "status": "deployed", "revision": 1}, "live": {"drift": 0, "pruned": 0}, "next_boot": null}
 after:
-  description: The state afterwards. The ClusterPolicy is null in check mode and without O(wait).
+  description: The state afterwards. The ClusterPolicy and the GPUCluster are null in check mode and without O(wait).
   returned: success
   type: dict
   sample:
     release: {"name": "gpu-operator", "namespace": "gpu-operator", "revision": 2, "status": "deployed", "chart": "gpu-operator-v25.10.0",
               "app_version": "v25.10.0"}
     cluster_policy: {"name": "cluster-policy", "state": "ready", "message": ""}
+    gpu_cluster: null
     pruned: []
 """
 
@@ -351,7 +384,7 @@ def main() -> None:
     try:
         client = connect(module)
         with workplace(module.tmpdir) as directory:
-            helm = Helm(module.params["helm_binary"], client, directory)
+            helm = Helm(module.params["helm_binary"], client, directory, say=module.log)
             result = manage(module.params, module.check_mode, Host(helm, Cluster(client), module.warn))
     except (FabricError, OSError) as exc:
         module.fail_json(msg=str(exc), **getattr(exc, "result", {}))

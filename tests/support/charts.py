@@ -16,10 +16,15 @@ PLACE = Path(__file__).resolve().parent / "gpu-operator-chart"
 
 
 def chart(directory: Path, *layers: str) -> Path:
-    """Make the chart in a directory, version v25.3.0 unless layers (v25.10.0, old-crd) say otherwise."""
+    """Make the chart in a directory, version v25.3.0 unless layers (v25.10.0, v26.7.0 on top of it, old-crd) say otherwise."""
     target = directory / "-".join(("gpu-operator", *layers))
     for layer in ("base", *layers):
         shutil.copytree(PLACE / layer, target, dirs_exist_ok=True)
+    more = target / "values-more.yaml"
+    if more.exists():
+        with (target / "values.yaml").open("a") as values:
+            values.write(more.read_text().partition("---\n")[2])
+        more.unlink()
     for template in target.rglob("templates/*.tpl"):
         template.rename(template.with_suffix(".yaml"))
     return target

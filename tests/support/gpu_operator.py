@@ -20,6 +20,8 @@ MODULE = "ansible_collections.rdmaops.gpu_fabric.plugins.modules.gpu_operator"
 NAMESPACE = "gpu-operator"
 POLICY = "clusterpolicies.nvidia.com"
 DRIVERS = "nvidiadrivers.nvidia.com"
+GPU_CLUSTERS = "gpuclusters.nvidia.com"
+COMPUTE_DOMAINS = "computedomains.resource.nvidia.com"
 
 
 class Place:
@@ -30,6 +32,7 @@ class Place:
         self.directory = directory
         self.old = charts.packed(directory)
         self.new = charts.packed(directory, "v25.10.0")
+        self.dra = charts.packed(directory, "v25.10.0", "v26.7.0")
         self.stale = charts.packed(directory, "old-crd")
 
     def start(self, *, check: bool = False, helm: str = "helm4", **options: t.Any) -> subprocess.Popen[str]:
@@ -88,12 +91,11 @@ class Place:
     def patch_policy(self, patch: dict[str, t.Any], *more: str) -> None:
         self.plane.kubectl("patch", POLICY, "cluster-policy", "--type=merge", "-p", json.dumps(patch), *more)
 
-    def report(self, state: str, message: str = "") -> None:
-        """Write the ClusterPolicy's status, as the operator would."""
+    def report(self, state: str, message: str = "", of: tuple[str, str] = (POLICY, "cluster-policy")) -> None:
+        """Write an object's status, as the operator would."""
         conditions = [{"type": "Error", "status": "True", "reason": "OperandNotReady", "message": message}]
-        self.patch_policy(
-            {"status": {"state": state, "conditions": conditions if message else []}}, "--subresource=status"
-        )
+        patch = json.dumps({"status": {"state": state, "conditions": conditions if message else []}})
+        self.plane.kubectl("patch", *of, "--type=merge", "-p", patch, "--subresource=status")
 
     def kill_in_hook(self, verb: str, name: str, *argv: str) -> None:
         """Start helm, which waits for a hook's Job that nothing runs here, and kill it there."""
@@ -114,13 +116,14 @@ class Place:
     def wipe(self) -> None:
         kubectl = self.plane.kubectl
         kubectl("delete", "secret", "-A", "-l", "owner=helm", check=False)
-        kubectl("delete", "crd", POLICY, DRIVERS, "nodefeatures.nfd.k8s-sigs.io", "--ignore-not-found")
+        crds = (POLICY, DRIVERS, GPU_CLUSTERS, COMPUTE_DOMAINS, "nodefeatures.nfd.k8s-sigs.io")
+        kubectl("delete", "crd", *crds, "--ignore-not-found")
         kubectl("delete", "clusterrole,clusterrolebinding", "gpu-operator", "--ignore-not-found")
         for namespace in (NAMESPACE, "other"):
             kubectl(
                 "delete", "deployment,job,configmap,secret,sa", "-n", namespace, "--ignore-not-found",
-                "gpu-operator", "gpu-operator-upgrade-crd", "nfd-worker-conf", "gpu-operator-webhook", check=False,
+                "gpu-operator", "gpu-operator-upgrade-crd", "gpu-operator-cleanup-gpucluster", "nfd-worker-conf", "gpu-operator-webhook", check=False,
             )  # fmt: skip
 
 
-__all__ = ["DRIVERS", "MODULE", "NAMESPACE", "POLICY", "Place"]
+__all__ = ["COMPUTE_DOMAINS", "DRIVERS", "GPU_CLUSTERS", "MODULE", "NAMESPACE", "POLICY", "Place"]

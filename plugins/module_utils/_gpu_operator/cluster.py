@@ -18,6 +18,8 @@ from .compare import Key
 
 CRD = "apiextensions.k8s.io/v1"
 POLICY = ("nvidia.com/v1", "ClusterPolicy")
+GPU_CLUSTER = ("nvidia.com/v1alpha1", "GPUCluster")
+DRIVER = ("nvidia.com/v1alpha1", "NVIDIADriver")
 # Of the chart's CRDs; the second one is of its subchart node-feature-discovery, and computedomains.resource.nvidia.com
 # is below the first one.
 CRD_GROUPS = ("nvidia.com", "nfd.k8s-sigs.io")
@@ -99,9 +101,12 @@ class Cluster:
         groups = {crd["metadata"]["name"]: "." + crd["spec"]["group"] for crd in crds}
         return sorted(name for name, group in groups.items() if group.endswith(tuple("." + of for of in CRD_GROUPS)))
 
-    def policies(self) -> list[Object]:
-        """Return every ClusterPolicy, whoever created it."""
-        return self.client.items(kubernetes.path(POLICY[0], "clusterpolicies"), "Listing the ClusterPolicies") or []
+    def all_of(self, kind: tuple[str, str]) -> list[Object]:
+        """Return every object of a kind without namespaces, whoever created it."""
+        resource = self.kinds.get(kind)
+        if resource is None:
+            return []
+        return self.client.items(kubernetes.path(kind[0], resource.plural), "Listing the %s" % resource.plural) or []
 
     def apply_definition(self, definition: Object) -> None:
         """Create or renew a CRD and wait until it is served."""
@@ -183,4 +188,4 @@ def _gpu_use(pod: Object) -> str:
     return ""
 
 
-__all__ = ("CRD", "POLICY", "Cluster", "Resource")
+__all__ = ("CRD", "DRIVER", "GPU_CLUSTER", "POLICY", "Cluster", "Resource")

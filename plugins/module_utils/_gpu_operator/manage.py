@@ -17,6 +17,7 @@ from .._helm import chart as helm_chart
 from . import plan as operator_plan
 from . import release as operator_release
 from . import values as operator_values
+from .cluster import GPU_CLUSTER, POLICY
 from .compare import mask
 from .model import Host, OperatorError, Params, State, failed, pod_list
 from .policy import STEADY_S, wait_until_ready
@@ -44,7 +45,7 @@ def manage(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
             "Changing %s takes the GPUs from the pods that use them: %s. Nothing was done. Delete these pods, or set "
             "disrupt to true" % (", ".join(plan.disruptive), pod_list(pods))
         )
-    after = {"release": _expected(state, plan), "cluster_policy": None, "pruned": plan.pruned_after}
+    after = {"release": _expected(state, plan), **_by_stack(plan, None), "pruned": plan.pruned_after}
     if not check_mode:
         after.update(_act(params, state, plan, decision, host))
     return _report(state, plan, decision, pods, after)
@@ -217,19 +218,28 @@ def _upgrade(params: Params, host: Host, state: State, plan: Plan, base: Release
 
 
 def _act(params: Params, state: State, plan: Plan, decision: Decision, host: Host) -> dict[str, t.Any]:
-    """Carry out the decision and wait for the ClusterPolicy. Return what is true afterwards, if it was looked at."""
+    """Carry out the decision and wait for the stack. Return what is true afterwards, if it was looked at."""
     after: dict[str, t.Any] = {}
     try:
         decision.carry_out()
         if decision.changed:
             after["release"] = operator_release.entry(host.helm.release(state.name, state.namespace))
-        if params["wait"] and plan.policy_key is not None:
+        if params["wait"] and plan.stack_key is not None:
             steady = STEADY_S if decision.changed else 0
             limit = params["wait_timeout"]
-            after["cluster_policy"] = wait_until_ready(plan.policy_key, state.namespace, limit, steady, host)
+            after.update(_by_stack(plan, wait_until_ready(plan.stack_key, state.namespace, limit, steady, host)))
     except FabricError as exc:
         raise failed(exc, decision) from exc
     return after
+
+
+def _by_stack(plan: Plan, report: dict[str, t.Any] | None) -> dict[str, t.Any]:
+    """Return what the object of the stack reports, under the key of its kind."""
+    kind = plan.stack_key.kind if plan.stack_key else None
+    return {
+        "cluster_policy": report if kind == POLICY[1] else None,
+        "gpu_cluster": report if kind == GPU_CLUSTER[1] else None,
+    }
 
 
 def _expected(state: State, plan: Plan) -> dict[str, t.Any]:
@@ -264,7 +274,7 @@ def _report(
         "disruptive": plan.disruptive,
         "gpu_pods": pods,
         "leftovers": [],
-        "cluster_policy": plan.policy,
+        **_by_stack(plan, plan.stack),
         "helm_version": state.helm_version,
         "resources": _resources(state, plan, decision),
         "after": after,

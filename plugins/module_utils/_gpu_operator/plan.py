@@ -14,10 +14,9 @@ import typing as t
 from .._errors import FabricError
 from .._helm.chart import definitions
 from .._kubernetes.client import ApiError
-from . import compare
-from .cluster import POLICY
+from . import compare, stack
 from .compare import Change, Key, Object
-from .policy import policy_state
+from .policy import reported
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._decision import Decision
@@ -84,8 +83,9 @@ class Plan:
         self.pruned_after: list[dict[str, t.Any]] = []
         self.disruptive: list[str] = []
         self.warnings: list[str] = []
-        self.policy_key: Key | None = None
-        self.policy: dict[str, t.Any] | None = None
+        # The ClusterPolicy or the GPUCluster of the chart, and what it reports.
+        self.stack_key: Key | None = None
+        self.stack: dict[str, t.Any] | None = None
 
     def changed_objects(self) -> list[Key]:
         return [key for key in self.after if compare.changes(self.before[key], self.after[key])]
@@ -204,6 +204,7 @@ def make(params: Params, state: State, rendered: str, cluster: Cluster) -> Plan:
     plan = Plan(cluster, state)
     base = state.base
     objects, hooks = compare.documents(rendered)
+    stack.check(state, objects, cluster)
     plan.hooked = base is not None and any(_renews_crds(hook) for hook in hooks)
     crds = _definitions(plan, definitions(state.chart, state.values), upgrade=params["upgrade_crds"])
     _kinds(plan, objects, crds, renewed=params["upgrade_crds"] or plan.hooked)
@@ -317,9 +318,9 @@ def _compare(
         masked = compare.mask_change(change, key.kind)
         plan.drift.append({"object": str(key), "path": masked.path, "live": masked.before, "desired": masked.after})
     plan.before[key], plan.after[key] = live, after
-    if (key.api_version, key.kind) == POLICY:
-        plan.policy_key = key
-        plan.policy = policy_state(live, key.name) if live is not None else None
+    if (key.api_version, key.kind) in stack.STACKS:
+        plan.stack_key = key
+        plan.stack = reported(live, key.name) if live is not None else None
     if live is not None and crd is not None:
         paths = [change.path for change in compare.changes(live, after) if _disrupts(change, key.kind)]
         plan.disruptive += ["%s %s" % (key, path) for path in paths]

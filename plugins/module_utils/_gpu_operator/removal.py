@@ -14,7 +14,7 @@ from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
 from . import compare
 from . import release as operator_release
-from .cluster import POLICY
+from .cluster import DRIVER, GPU_CLUSTER, POLICY
 from .model import Host, OperatorError, Params, failed, pod_list
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -34,7 +34,7 @@ def absent(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
             "Uninstalling the GPU Operator takes the GPUs from the pods that use them: %s. Nothing was done. Delete "
             "these pods, or set disrupt to true" % pod_list(pods)
         )
-    removed = _own_policies(release, host) if check_mode else set()
+    removed = _own_objects(release, host) if check_mode else set()
     if not check_mode:
         try:
             decision.carry_out()
@@ -50,10 +50,11 @@ def absent(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
         "disruptive": ["the whole release"] if release else [],
         "gpu_pods": pods,
         "cluster_policy": None,
+        "gpu_cluster": None,
         "helm_version": "%d.%d.%d" % version,
         "resources": [_resource(params, release)],
         "leftovers": _leftovers(host, removed),
-        "after": {"release": None, "cluster_policy": None, "pruned": []},
+        "after": {"release": None, "cluster_policy": None, "gpu_cluster": None, "pruned": []},
     }
 
 
@@ -86,19 +87,27 @@ def _resource(params: Params, release: Release | None) -> dict[str, t.Any]:
     return resource("helm_release", "%s/%s" % (namespace, name), desired=None, configured=configured, status=status)
 
 
-def _own_policies(release: Release | None, host: Host) -> set[str]:
-    """Return the names of the ClusterPolicies that go with the release."""
+def _objects(host: Host) -> dict[str, compare.Object]:
+    """Return the objects that the operator acts on, by kind and name."""
+    return {
+        "%s %s" % (kind[1], document["metadata"]["name"]): document
+        for kind in (POLICY, GPU_CLUSTER, DRIVER)
+        for document in host.cluster.all_of(kind)
+    }
+
+
+def _own_objects(release: Release | None, host: Host) -> set[str]:
+    """Return which of these go with the release."""
     if release is None:
         return set()
     owner = (release.name, release.namespace)
-    return {policy["metadata"]["name"] for policy in host.cluster.policies() if compare.release_of(policy) == owner}
+    return {name for name, document in _objects(host).items() if compare.release_of(document) == owner}
 
 
 def _leftovers(host: Host, removed: set[str]) -> list[str]:
-    """Return what helm leaves: CRDs always (and with them what others created of them), ClusterPolicies of others."""
+    """Return what helm leaves: CRDs always (and with them what others created of them), objects of others."""
     definitions = ["CustomResourceDefinition %s" % name for name in host.cluster.definitions()]
-    policies = {policy["metadata"]["name"] for policy in host.cluster.policies()} - removed
-    return definitions + ["%s %s" % (POLICY[1], name) for name in sorted(policies)]
+    return definitions + sorted(set(_objects(host)) - removed)
 
 
 __all__ = ("absent",)

@@ -2,6 +2,8 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 */ -}}
+{{- $switch := .Values.clusterPolicy | default (dict "deployCR" true) }}
+{{- if $switch.deployCR }}
 apiVersion: nvidia.com/v1
 kind: ClusterPolicy
 metadata:
@@ -70,3 +72,4 @@ spec:
   {{- end }}
   gdrcopy:
     enabled: {{ .Values.gdrcopy.enabled }}
+{{- end }}

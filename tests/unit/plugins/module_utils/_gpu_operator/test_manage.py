@@ -70,7 +70,7 @@ def disruptive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..
         api_versions=[],
         namespace=lambda name: {},
         gpu_pods=lambda: held,
-        policies=list,
+        all_of=lambda kind: [],
         definitions=list,
     )
 

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import model
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.compare import Key
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.model import OperatorError
@@ -23,7 +24,9 @@ class Host(model.Host):
     def __init__(self, *states: t.Any) -> None:
         self.clock = 1100.0
         self.states = list(states)
-        self.cluster = t.cast("t.Any", types.SimpleNamespace(read=lambda key: self.state()))
+        self.drivers: list[t.Any] = []
+        cluster = types.SimpleNamespace(read=lambda key: self.state(), all_of=lambda kind: self.drivers)
+        self.cluster = t.cast("t.Any", cluster)
 
     def state(self) -> t.Any:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -40,8 +43,8 @@ def policy(state: str | None, *conditions: tuple[str, str, str]) -> dict[str, t.
     return {"status": {"state": state, "conditions": rows}}
 
 
-def wait(host: Host, steady: int, limit: int = 20) -> t.Any:
-    return wait_until_ready(KEY, "n", limit, steady, host)
+def wait(host: Host, steady: int, limit: int = 20, key: Key = KEY) -> t.Any:
+    return wait_until_ready(key, "n", limit, steady, host)
 
 
 def test_ready_from_before_the_change_is_not_believed_at_once() -> None:
@@ -71,3 +74,31 @@ def test_wait_has_an_end(state: t.Any, text: str) -> None:
     assert text in message
     assert "after 20 s" in message
     assert 20 <= host.clock - 1100 <= 22
+
+
+def test_a_gpu_cluster_that_is_not_ready_is_shown_with_its_drivers() -> None:
+    key = Key("nvidia.com/v1alpha1", "GPUCluster", "", "gpu-cluster")
+    host = Host(policy("notReady", ("Error", "OperandNotReady", "Waiting for operand pods to be ready")))
+    waiting = policy("notReady", ("Error", "DriverNotReady", "Waiting for driver pod to be ready"))
+    host.drivers = [
+        {"metadata": {"name": "default"}, **waiting},
+        {"metadata": {"name": "old"}, **policy("ready")},
+        {"metadata": {"name": "new"}},
+    ]
+    assert message_of(OperatorError, wait, host, 0, key=key).startswith(
+        "Waiting for the GPUCluster gpu-cluster to be ready: after 20 s its state is notReady, and the operator says: "
+        "OperandNotReady: Waiting for operand pods to be ready; the NVIDIADriver default is notReady (DriverNotReady: "
+        "Waiting for driver pod to be ready); the NVIDIADriver new is without a state. The release is in place."
+    )
+
+
+def test_drivers_that_cannot_be_read_are_unknown() -> None:
+    def refuse(kind: tuple[str, str]) -> list[t.Any]:
+        raise FabricError("Listing the nvidiadrivers: forbidden")
+
+    host = Host(policy("notReady"))
+    t.cast("t.Any", host.cluster).all_of = refuse
+    text = (
+        "; whether the NVIDIADrivers are ready cannot be determined: Listing the nvidiadrivers: forbidden. The release"
+    )
+    assert text in message_of(OperatorError, wait, host, 0)

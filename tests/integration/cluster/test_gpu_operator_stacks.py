@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module gpu_operator with the two stacks of the chart v26.7.0, on a real API server without nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.gpu_operator import (
+    COMPUTE_DOMAINS,
+    DRIVERS,
+    GPU_CLUSTERS,
+    NAMESPACE,
+    POLICY,
+    Place,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
+
+HOOK = "gpu-operator-cleanup-gpucluster"
+DRA = {
+    "clusterPolicy": {"deployCR": False},
+    "gpuCluster": {"deployCR": True},
+    "driver": {"nvidiaDriverCRD": {"enabled": True}},
+}
+OBJECT = (GPU_CLUSTERS, "gpu-cluster")
+
+
+@pytest.fixture
+def place(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Place]:
+    place = Place(own_cluster, tmp_path_factory.mktemp("charts"))
+    place.wipe()
+    yield place
+    place.wipe()
+
+
+def options(place: Place, **more: t.Any) -> dict[str, t.Any]:
+    return {"chart": str(place.dra), "create_namespace": True, **more}
+
+
+def end_hook(place: Place) -> None:
+    """Let the pod of the hook succeed, as a kubelet would report it; the Job controller ends the Job then."""
+    query = ("get", "pod", "-n", NAMESPACE, "-l", f"batch.kubernetes.io/job-name={HOOK}")
+    wait_for(lambda: place.plane.json(*query)["items"])
+    (pod,) = place.plane.json(*query)["items"]
+    patch = json.dumps({"status": {"phase": "Succeeded"}})
+    place.plane.kubectl("patch", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "-p", patch, "--subresource=status")
+
+
+def test_a_gpu_cluster_from_install_to_uninstall(place: Place) -> None:
+    planned = place.run(check=True, **options(place, values=DRA))
+    done = place.run(**options(place, values=DRA))
+    assert done["actions"] == planned["actions"]
+    assert done["actions"][-1] == f"Install the helm release {NAMESPACE}/gpu-operator of gpu-operator v26.7.0"
+    assert not place.plane.json("get", POLICY)["items"]
+    spec = place.plane.json("get", *OBJECT)["spec"]
+    assert spec["draDriver"]["computeDomains"] == {"enabled": True}
+
+    text = place.refused(**options(place, values=DRA, wait=True, wait_timeout=3))
+    assert "Waiting for the GPUCluster gpu-cluster to be ready: after 3 s its state is not set" in text
+    assert "; the NVIDIADriver default is without a state" in text
+    place.report("notReady", "Waiting for operand pods to be ready", of=OBJECT)
+    text = place.refused(**options(place, values=DRA, wait=True, wait_timeout=3))
+    assert "its state is notReady, and the operator says: OperandNotReady: Waiting for operand pods to be ready" in text
+    place.report("ready", of=OBJECT)
+    again = place.run(**options(place, values=DRA, wait=True))
+    ready = {"name": "gpu-cluster", "state": "ready", "message": ""}
+    assert (again["changed"], again["cluster_policy"], again["gpu_cluster"]) == (False, None, ready)
+    assert (again["after"]["cluster_policy"], again["after"]["gpu_cluster"]) == (None, ready)
+
+    ending = threading.Thread(target=end_hook, args=(place,))
+    ending.start()
+    gone = place.run(state="absent")
+    ending.join()
+    names = sorted((POLICY, COMPUTE_DOMAINS, GPU_CLUSTERS, "nodefeatures.nfd.k8s-sigs.io", DRIVERS))
+    assert gone["leftovers"] == [f"CustomResourceDefinition {name}" for name in names]
+
+
+def test_one_stack_and_never_two(place: Place) -> None:
+    both = {**DRA, "clusterPolicy": {"deployCR": True}}
+    text = place.refused(**options(place, values=both))
+    assert "The values would create both a ClusterPolicy and a GPUCluster" in text
+    assert not place.helm("list", "-A", "-q").stdout
+
+    place.run(**options(place))
+    for check in (True, False):
+        result = place.result(place.start(check=check, **options(place, values=DRA)))
+        assert result["failed"]
+        assert not result.get("changed")
+        assert "The cluster has the ClusterPolicy cluster-policy, and the chart gpu-operator v26.7.0" in result["msg"]
+        assert "cluster administrator: uninstall the release gpu-operator/gpu-operator" in json.dumps(result["move"])
+    assert place.policy()["metadata"]["name"] == "cluster-policy"
+    assert not place.plane.json("get", GPU_CLUSTERS)["items"]
+
+    place.plane.apply(manifest("nvidia.com/v1alpha1", "GPUCluster", "gpu-cluster", spec={"draDriver": {}}))
+    text = place.refused(**options(place))
+    assert "The cluster has both the ClusterPolicy cluster-policy and the GPUCluster gpu-cluster" in text
+
+
+@pytest.mark.parametrize("helm", ["helm4", pytest.param("helm3", marks=pytest.mark.long)])
+def test_a_hook_that_no_node_accepts_is_named(place: Place, helm: str) -> None:
+    place.run(**options(place, helm=helm))
+    failed = place.result(place.start(state="absent", helm=helm, wait_timeout=10))
+    assert failed["failed"]
+    waits = rf"The pre-delete hook's Job {NAMESPACE}/{HOOK} waits: its pod {HOOK}-\w+ is not scheduled: "
+    assert re.search(waits + "no nodes available to schedule pods$", failed["msg"]), failed["msg"]
