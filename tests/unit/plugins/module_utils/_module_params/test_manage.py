@@ -234,6 +234,16 @@ def test_reload_required(tmp_path: Path, live: dict[str, str] | None, required: 
     assert result["after"]["reload_required"] is required
 
 
+def test_a_parameter_that_the_loaded_module_does_not_show(tmp_path: Path) -> None:
+    host = FakeHost(str(tmp_path), looked(), live={})
+    option = {"name": "nvidia", "options": {"NVreg_GrdmaPciTopoCheckOverride": 1}, "root": str(tmp_path)}
+    done = module_params.manage(module_params.check(params(**option)), False, host, [])
+    written = (tmp_path / "etc/modprobe.d/zz-rdmaops-nvidia.conf").read_text()
+    assert written == HEADER + "\noptions nvidia NVreg_GrdmaPciTopoCheckOverride=1\n"
+    assert (done["changed"], done["after"]["reload_required"]) == (True, None)
+    assert not module_params.manage(module_params.check(params(**option)), False, host, [])["changed"]
+
+
 def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
     write_tree(tmp_path, {FOREIGN: "options ib_core x=3\n", OURS: OUR_TEXT})
     host = FakeHost(str(tmp_path), looked(), {"x": "1"})
