@@ -281,8 +281,8 @@ options:
       - The state of the nodes. Maps the name of the Node object to a dictionary of C(devices) (as RV(rdmaops.gpu_fabric.rdma_info#module:devices)),
         C(interfaces) and C(cni).
       - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(kind) (such as C(bond)), C(pci_address), C(auxiliary_device) (of a sub-function),
-        C(numa_node), C(master), C(addresses) (with prefix length) and C(uses) (what the host needs it for, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is anything that was not read, and is not
-        checked.
+        C(numa_node), C(master), C(addresses) (with prefix length) and C(uses) (what the host needs it for, such as C(default_route)). C(cni) is a
+        dictionary of C(bin_dir) and C(plugins). Null is anything that was not read, and is not checked.
     type: dict
     default: {}
   expected_pods:
