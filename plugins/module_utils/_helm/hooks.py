@@ -38,7 +38,7 @@ class Watch:
         self._said = ""
 
     def look(self) -> None:
-        """Read the Jobs and their pods; what cannot be read is no reason to stop helm."""
+        """Read the Jobs and their pods; helm goes on if they cannot be read."""
         try:
             self.text = text = "; ".join(self._reasons())
         except FabricError as exc:
