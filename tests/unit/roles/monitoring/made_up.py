@@ -106,7 +106,7 @@ def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:
     place = Place(POD, "", "ml", pod, "11111111-2222-3333-4444-555555555555")
     render = Render()
     kinds = {"host": 1, "pod": 1}
-    render.snapshot(Snapshot(True, "exclusive", [(place, device)], [], kinds, True, {"mlx5_0": True}, 0.01))
+    render.snapshot(Snapshot(True, "exclusive", [(place, device)], [], kinds, True, {"mlx5_0": True}, (), 0.01))
     return render.families.render()
 
 
