@@ -31,6 +31,8 @@ DRA = {
 }
 OBJECT = (GPU_CLUSTERS, "gpu-cluster")
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def place(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Place]:
