@@ -16,8 +16,8 @@ import subprocess
 import time
 import typing as t
 
-# Seconds between two calls of ``meanwhile``.
-MEANWHILE_S = 5.0
+# Seconds between two calls of ``meanwhile``: most programs end before the first.
+MEANWHILE_S = 30.0
 # Seconds between SIGTERM and SIGKILL, in which a program may clean up.
 GRACE_S = 10.0
 
@@ -79,7 +79,7 @@ def run(
     ``timeout`` and ``grace`` are seconds. ``env`` replaces the environment; ``merged`` has standard error in ``out``;
     ``handles`` are inherited; ``before`` is called in the child, ``started`` with its PID. A program continues if an
     exception interrupts the wait (Ctrl-C), as kubeadm must, unless ``kill_if_interrupted``. ``meanwhile`` is called
-    every few seconds while the program runs.
+    every half minute while the program runs.
     """
     environment = dict(os.environ if env is None else env, LC_ALL="C")
     process = subprocess.Popen(

@@ -62,6 +62,16 @@ class Cluster:
             raise AssertionError(f"kubectl {' '.join(argv)}: rc {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def bind(self, binding: str, user: str, verb: str, resource: str, *argv: str) -> None:
+        """Create a rolebinding or clusterrolebinding, named as its user, and wait until it is in force.
+
+        The API server answers by objects that it watches (its authorizer's informers), a moment later.
+        """
+        self.kubectl("create", binding, user, f"--user={user}", *argv)
+        where = [word for word in argv if not word.startswith(("--role=", "--clusterrole="))]
+        ask = ("auth", "can-i", verb, resource, f"--as={user}", *where)
+        wait_for(lambda: self.kubectl(*ask, check=False).strip() == "yes", 30, pause=0.1)
+
     def apply(self, *objects: t.Any, options: t.Sequence[str] = ()) -> None:
         """Apply objects, in their order and on the server's side."""
         stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})

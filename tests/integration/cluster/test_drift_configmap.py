@@ -130,7 +130,7 @@ def test_rights(plane: Cluster) -> None:
         assert "Give this user that right by a Role" in message
         verbs = [f"--verb={verb}" for verb in ("list", "patch", "create", "delete")]
         plane.kubectl("create", "role", "drift", *verbs, "--resource=configmaps", "-n", namespace)
-        plane.kubectl("create", "rolebinding", "drift", "--role=drift", "--user=joe", "-n", namespace)
+        plane.bind("rolebinding", "joe", "patch", "configmaps", "--role=drift", "-n", namespace)
         joe.publish(report("gpu-1"), "", False)
         maps(plane.user("joe"), namespace, "4712", keep=1).publish(report("gpu-1"), "", False)
         assert names(plane, namespace) == ["drift.4712.1"]

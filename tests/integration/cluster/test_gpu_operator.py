@@ -339,7 +339,7 @@ def test_a_user_who_may_only_read_sees_drift(fresh: Place) -> None:
     fresh.patch_policy({"spec": {"driver": {"enabled": False}}})
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
     fresh.plane.apply(manifest("rbac.authorization.k8s.io/v1", "ClusterRole", "reader", rules=rules))
-    fresh.plane.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=reader")
+    fresh.plane.bind("clusterrolebinding", "reader", "list", "pods", "--clusterrole=reader")
     result = fresh.run(check=True, kubeconfig=str(fresh.plane.user("reader")))
     assert [row["path"] for row in result["drift"]] == ["spec.driver.enabled"]
     assert "Cannot determine whether the API server accepts the ClusterPolicy" in json.dumps(result["warnings"])

@@ -191,7 +191,7 @@ def test_prune(ready: Cluster, namespace: str) -> None:
     joe = ready.user("pruner")
     rules = ["--verb=get,list,patch,create,delete", f"--resource={NADS}"]
     ready.kubectl("create", "clusterrole", "attachments", *rules)
-    ready.kubectl("create", "clusterrolebinding", "attachments", "--clusterrole=attachments", "--user=pruner")
+    ready.bind("clusterrolebinding", "pruner", "list", NADS, "--clusterrole=attachments")
     result = run(ready, rail(0), prune=True, kubeconfig=joe)
     assert not result["changed"]
     assert any('cannot list resource "pods"' in text for row in result["kept"] for text in row["unknown"])
@@ -250,7 +250,7 @@ def test_rights(ready: Cluster, namespace: str) -> None:
     assert "Give this user that right" in message
     reader = ready.user("reader")
     ready.kubectl("create", "role", "reader", "-n", namespace, "--verb=get,list", f"--resource={NADS}")
-    ready.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", "--user=reader")
+    ready.bind("rolebinding", "reader", "list", NADS, "--role=reader", "-n", namespace)
     result = run(ready, desired, kubeconfig=reader, check=True)
     assert result["changed"]
     unknown = {row["code"] for row in result["not_checked"]}

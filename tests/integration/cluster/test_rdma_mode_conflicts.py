@@ -84,7 +84,7 @@ def test_a_missing_kind_is_no_missing_right(plane: Cluster) -> None:
     """The API server answers 403 for both."""
     reader = plane.user("core-reader")
     plane.kubectl("create", "clusterrole", "core", "--verb=list", "--resource=nodes,pods,daemonsets.apps")
-    plane.kubectl("create", "clusterrolebinding", "core", "--clusterrole=core", "--user=core-reader")
+    plane.bind("clusterrolebinding", "core-reader", "list", "pods", "--clusterrole=core")
     result = ask(plane, kubeconfig=reader)
     assert (result["unknown"], status(result)) == ([], dict.fromkeys(NODES, "in_sync"))
 
@@ -179,7 +179,7 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
         # Who may not see the policy is told of it by the DaemonSet.
         rights = "--resource=nodes,pods,daemonsets.apps,network-attachment-definitions.k8s.cni.cncf.io"
         ready.kubectl("create", "clusterrole", "partly", "--verb=list", rights)
-        ready.kubectl("create", "clusterrolebinding", "partly", "--clusterrole=partly", "--user=partly")
+        ready.bind("clusterrolebinding", "partly", "list", "pods", "--clusterrole=partly")
         partly = ask(ready, kubeconfig=ready.user("partly"))
         assert ("DaemonSet", namespace, "rdma-shared-dp-ds", "gpu-2") in rows(partly)
         advice = "NicClusterPolicy nic-cluster-policy creates it: configure it to run no shared plugin here"

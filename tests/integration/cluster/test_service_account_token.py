@@ -92,6 +92,6 @@ def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:
         assert message.startswith("Reading the cluster's CA certificates: ")
         assert 'User "joe" cannot get resource "configmaps"' in message
         plane.kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps", "-n", namespace)
-        plane.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=joe", "-n", namespace)
+        plane.bind("rolebinding", "joe", "get", "configmaps", "--role=reader", "-n", namespace)
         message = message_of(ApiError, ask, desired(namespace), False, joe)
         assert 'User "joe" cannot list resource "nodes"' in message

@@ -196,7 +196,7 @@ def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace
 
 
 def test_what_an_account_of_one_namespace_cannot_read_is_unchecked(own_cluster: Cluster, namespace: str) -> None:
-    own_cluster.kubectl("create", "rolebinding", "joe", "--clusterrole=admin", "--user=joe", "-n", namespace)
+    own_cluster.bind("rolebinding", "joe", "list", "pods", "--clusterrole=admin", "-n", namespace)
     joe = client(own_cluster.user("joe"))
     params = {"objects": objects(options(namespace)), "capacity": True, "image_present": False}
     result = check_job(params, False, joe)
