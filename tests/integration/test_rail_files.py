@@ -111,6 +111,7 @@ def test_what_netplan_has_network_manager_configure(root: Path, text: str, expec
     write(root, "/etc/netplan/90-rdmaops-rails.yaml", rail_managers.netplan(RAILS))
     write(root, "/etc/netplan/01-desktop.yaml", text)
     host = rail_managers.Host(str(root))
+    # Its programs are those of the root. mypy refuses that a method is replaced.
     host.ask = lambda *argv: inside(root, *argv)  # type: ignore[method-assign]
     assert host.has_netplan
     assert host.netplan_has_network_manager is expected

@@ -48,7 +48,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Recorded:
 
 
 def as_read(value: Json) -> Json:
-    """Return a document as it is read from a file: there are no tuples in JSON."""
+    """Return a document as JSON has it, with lists instead of tuples."""
     return json.loads(json.dumps(value))
 
 
@@ -155,7 +155,7 @@ PRIVATE = st.integers(0xC0A80000, 0xC0A8FFFF).map(
 
 
 class Secrets(t.NamedTuple):
-    """What a machine has that is nobody's business."""
+    """Return what identifies a machine or its users."""
 
     mac: str
     other_mac: str

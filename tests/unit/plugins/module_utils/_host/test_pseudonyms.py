@@ -21,7 +21,7 @@ def applied(document: t.Any, *names: str, kept: t.Sequence[str] = ()) -> t.Any:
     return Pseudonyms(document, kept, names).apply(document)
 
 
-# what is no identifier, and stays
+# Values that identify nothing and are kept
 PLAIN = [
     "0000:07:00.0",
     "devices/pci0000:00/0000:00:03.0/0000:08:00.0/mlx5_core.sf.4",
