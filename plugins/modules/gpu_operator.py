@@ -268,7 +268,7 @@ disruptive:
   elements: str
   sample: ["ClusterPolicy cluster-policy spec.driver.version"]
 gpu_pods:
-  description: Pods that hold GPUs. Only determined if RV(disruptive) is not empty.
+  description: Pods that hold GPUs, by a resource, a device file or a ResourceClaim. Only determined if RV(disruptive) is not empty.
   returned: success
   type: list
   elements: dict

@@ -27,6 +27,10 @@ CRD_GROUPS = ("nvidia.com", "nfd.k8s-sigs.io")
 _CRD_LIMIT_S = 60
 # What NVIDIA's device plugin offers; other operators of NVIDIA's offer network devices under the same domain.
 _GPU = re.compile(r"^nvidia\.com/(gpu(\.shared)?|mig-.*|pgpu|.*vgpu.*)$", re.IGNORECASE)
+# NVIDIA's DRA driver for whole GPUs, MIG devices and passthrough; that for IMEX channels is compute-domain.nvidia.com.
+_DRA_DRIVER = "gpu.nvidia.com"
+# Those in which a claim has the fields that are read here.
+_DRA_VERSIONS = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
 
 
 class Resource(t.NamedTuple):
@@ -154,9 +158,10 @@ class Cluster:
         """Return the pods that hold GPUs, also those that use them without requesting them."""
         query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
         pods = self.client.items(kubernetes.path("v1", "pods"), "Listing the pods that use GPUs", query) or []
+        claims = self._gpu_claims()
         holders = []
         for pod in pods:
-            use = _gpu_use(pod)
+            use = _gpu_use(pod) or ("" if _is_operators(pod) else claims.get(pod["metadata"].get("uid"), ""))
             if use and pod["spec"].get("nodeName"):
                 metadata = pod["metadata"]
                 holders.append(
@@ -169,18 +174,40 @@ class Cluster:
                 )
         return sorted(holders, key=lambda pod: (pod["namespace"], pod["name"]))
 
+    def _gpu_claims(self) -> dict[str, str]:
+        """Return the ResourceClaim by which a pod holds a GPU, by the UID of the pod.
+
+        A claim with admin access (DRAAdminAccess) looks at a device that another one holds.
+        """
+        kind = next((version for version in _DRA_VERSIONS if (version, "ResourceClaim") in self.kinds), None)
+        if kind is None:
+            return {}
+        claims = self.client.items(kubernetes.path(kind, "resourceclaims"), "Listing the ResourceClaims for GPUs") or []
+        result = {}
+        for claim in claims:
+            status = claim.get("status") or {}
+            devices = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+            if any(device.get("driver") == _DRA_DRIVER and not device.get("adminAccess") for device in devices):
+                for user in status.get("reservedFor") or []:
+                    result[str(user["uid"])] = "ResourceClaim %s" % claim["metadata"]["name"]
+        return result
+
+
+def _is_operators(pod: Object) -> bool:
+    """Whether a pod is of the operator's own DaemonSets, which come and go with the driver."""
+    return (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == "gpu-operator"
+
 
 def _gpu_use(pod: Object) -> str:
     """Return what of a GPU a pod holds: resources that it requests, else device files or NVIDIA's runtime."""
     spec = pod["spec"]
-    owners = (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by")
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
         resources = container.get("resources") or {}
         for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             if _GPU.match(name) and str(amount) != "0":
                 return "%s: %s" % (name, amount)
-    if owners == "gpu-operator":
-        return ""  # the operator's own DaemonSets come and go with the driver
+    if _is_operators(pod):
+        return ""
     for volume in spec.get("volumes") or []:
         path = (volume.get("hostPath") or {}).get("path") or ""
         if path.startswith("/dev/nvidia"):

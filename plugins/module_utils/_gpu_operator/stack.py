@@ -97,7 +97,7 @@ def move(state: State, old: tuple[str, str], live: list[Object], new: tuple[str,
     else:
         request = "nvidia.com/gpu instead of a ResourceClaim; ResourceClaims for GPUs have to be deleted"
     pods = cluster.gpu_pods()
-    holders = pod_list(pods) if pods else "none requests GPUs or opens their files now; ResourceClaims are not read"
+    holders = pod_list(pods) if pods else "there is none now"
     steps.append("owners of the workloads: delete the pods that use GPUs (%s), and request %s" % (holders, request))
     if state.release:
         steps.append(

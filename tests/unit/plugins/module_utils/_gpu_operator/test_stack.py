@@ -130,8 +130,8 @@ def test_a_move_back_and_an_object_of_others(chart: helm_chart.Chart) -> None:
     foreign = document(GPU_CLUSTER, "gpu-cluster")
     error = refused(chart, [POLICY_OBJECT], Cluster(foreign, dra=False), released=False)
     assert error.result["move"] == [
-        "owners of the workloads: delete the pods that use GPUs (none requests GPUs or opens their files now; "
-        "ResourceClaims are not read), and request nvidia.com/gpu instead of a ResourceClaim; ResourceClaims for GPUs "
+        "owners of the workloads: delete the pods that use GPUs (there is none now), and "
+        "request nvidia.com/gpu instead of a ResourceClaim; ResourceClaims for GPUs "
         "have to be deleted",
         "cluster administrator: delete the GPUCluster gpu-cluster, which is not of this release",
         "cluster administrator: install the chart with clusterPolicy.deployCR=true and gpuCluster.deployCR=false",
