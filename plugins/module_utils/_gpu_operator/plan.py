@@ -15,6 +15,7 @@ from .._errors import FabricError
 from .._helm.chart import definitions
 from .._kubernetes.client import ApiError
 from . import compare, stack
+from .cluster import DRIVER
 from .compare import Change, Key, Object
 from .policy import reported
 
@@ -221,6 +222,9 @@ def make(params: Params, state: State, rendered: str, cluster: Cluster) -> Plan:
         if identity not in desired and not compare.has_keep_policy(document):
             key = cluster.key(document, state.namespace)
             plan.before[key], plan.after[key] = cluster.read(key), None
+            # The operator removes the driver, the plugins and the DRA driver with the object that asked for them.
+            if plan.before[key] is not None and (key.api_version, key.kind) in (*stack.STACKS, DRIVER):
+                plan.disruptive.append("%s (deleted)" % key)
     plan.manifest_differs = base is not None and desired != stored
     _pruned(plan, params)
     return plan

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing as t
 from pathlib import Path
@@ -11,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import cluster
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import plan as operator_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.cluster import (
+    DRIVER,
+    GPU_CLUSTER,
+    POLICY,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.compare import Change, changes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import chart as helm_chart
 from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
@@ -71,3 +78,46 @@ def test_fields_that_the_api_server_drops_are_lost_with_consent_only(tmp_path: P
     operator_plan._pruned(plan, {"on_pruned": "warn"})
     (text,) = plan.warnings
     assert "clusterpolicies.nvidia.com: spec.new" in text
+
+
+def document(kind: tuple[str, str], name: str, **annotations: str) -> dict[str, t.Any]:
+    marks = {annotation.replace("_", "-"): text for annotation, text in annotations.items()}
+    metadata = {"name": name, "annotations": {f"helm.sh/{key}": text for key, text in marks.items()}}
+    return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata, "spec": {}}
+
+
+# what the release has, what the cluster has, what takes GPUs from pods when the chart no longer creates it
+DELETIONS = [
+    ([document(POLICY, "cluster-policy")], True, ["ClusterPolicy cluster-policy (deleted)"]),
+    (
+        [document(GPU_CLUSTER, "gpu-cluster"), document(DRIVER, "default")],
+        True,
+        ["GPUCluster gpu-cluster (deleted)", "NVIDIADriver default (deleted)"],
+    ),
+    ([document(POLICY, "cluster-policy", resource_policy="keep")], True, []),
+    ([document(POLICY, "cluster-policy")], False, []),
+    ([document(("v1", "ConfigMap"), "settings")], True, []),
+]
+
+
+@pytest.mark.parametrize(("stored", "live", "disruptive"), DELETIONS)
+def test_an_object_that_the_chart_no_longer_creates(
+    tmp_path: Path, stored: list[t.Any], live: bool, disruptive: list[str]
+) -> None:
+    manifest = "\n---\n".join(map(json.dumps, stored))
+    base = types.SimpleNamespace(manifest=manifest, version="v26.7.0", values={}, status="deployed")
+    chart = helm_chart.read(str(charts.chart(tmp_path, "v25.10.0", "v26.7.0")))
+    state = types.SimpleNamespace(
+        base=base, release=base, recovery=None, chart=chart, values={}, name="r", namespace="n"
+    )
+    objects = {each["metadata"]["name"]: each for each in stored if live}
+    client = types.SimpleNamespace(
+        get=lambda path, doing: objects.get(path.rpartition("/")[2]), items=lambda path, doing: []
+    )
+    known = cluster.Cluster(t.cast("t.Any", client))
+    for kind in (POLICY, GPU_CLUSTER, DRIVER):
+        known.kinds[kind] = cluster.Resource(kind[1].lower(), False)
+    known.kinds[("v1", "ConfigMap")] = cluster.Resource("configmaps", True)
+    params = {"upgrade_crds": False, "on_pruned": "fail"}
+    plan = operator_plan.make(params, t.cast("t.Any", state), "", known)
+    assert plan.disruptive == disruptive
