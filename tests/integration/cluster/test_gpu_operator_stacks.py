@@ -105,6 +105,47 @@ def test_one_stack_and_never_two(place: Place) -> None:
     assert "The cluster has both the ClusterPolicy cluster-policy and the GPUCluster gpu-cluster" in text
 
 
+def claim_a_gpu(place: Place, namespace: str) -> None:
+    """Create a pod with a ResourceClaim, allocated and reserved as by a scheduler, without a node."""
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+    claims = [{"name": "gpu", "resourceClaimName": "a-gpu"}]
+    container = {"name": "c", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {"nodeName": "gpu-1", "containers": [container], "resourceClaims": claims}
+    place.plane.apply(
+        manifest("v1", "Node", "gpu-1"),
+        manifest("resource.k8s.io/v1", "ResourceClaim", "a-gpu", namespace, spec={"devices": {"requests": requests}}),
+        manifest("v1", "Pod", "train-0", namespace, spec=spec),
+    )
+    uid = place.plane.json("get", "pod", "train-0", "-n", namespace)["metadata"]["uid"]
+    device = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "gpu-1", "device": "gpu-0"}
+    status = {
+        "allocation": {"devices": {"results": [device]}},
+        "reservedFor": [{"resource": "pods", "name": "train-0", "uid": uid}],
+    }
+    patch = json.dumps({"status": status})
+    place.plane.kubectl(
+        "patch", "resourceclaim", "a-gpu", "-n", namespace, "--type=merge", "-p", patch, "--subresource=status"
+    )
+
+
+def test_a_pod_with_a_claim_keeps_its_gpu(place: Place) -> None:
+    place.run(**options(place, values=DRA))
+    claim_a_gpu(place, NAMESPACE)
+    holder = f"{NAMESPACE}/train-0 on gpu-1 (ResourceClaim a-gpu)"
+    try:
+        for check in (True, False):
+            text = place.refused(state="absent", check=check)
+            assert f"takes the GPUs from the pods that use them: {holder}. Nothing was done" in text
+        none = {"clusterPolicy": {"deployCR": False}, "driver": {"enabled": False}}
+        text = place.refused(**options(place, values=none))
+        assert "Changing GPUCluster gpu-cluster (deleted), NVIDIADriver default (deleted) takes the GPUs" in text
+        assert holder in text
+    finally:
+        place.plane.kubectl("delete", "pod", "train-0", "-n", NAMESPACE, "--force", "--grace-period=0")
+        place.plane.kubectl("delete", "resourceclaim", "a-gpu", "-n", NAMESPACE)
+        place.plane.kubectl("delete", "node", "gpu-1")
+
+
 @pytest.mark.parametrize("helm", ["helm4", pytest.param("helm3", marks=pytest.mark.long)])
 def test_a_hook_that_no_node_accepts_is_named(place: Place, helm: str) -> None:
     place.run(**options(place, helm=helm))
