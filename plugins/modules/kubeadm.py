@@ -20,6 +20,8 @@ description:
     recognized by that file - its process has ended, or the host has booted since.
   - Before anything is changed, the host is checked again under the lock. A host that has become a node in the meantime, through another run or an
     administrator, is left alone.
+  - A worker whose C(kubeadm join) ended because the API server did not answer its request for the Node within 10 seconds is cleaned up and joined again, up to
+    five times. kubeadm has started nothing by then.
   - Before C(kubeadm reset) removes etcd data, it is copied to V(/var/lib/rdmaops/etcd-<time>) and kept there - as C(snapshot.db), using C(etcdctl), if it is
     installed and the member runs, else as C(member), the files of the member, which is stopped for the copy and started again. If no copy can be made, nothing
     is removed.

@@ -23,7 +23,7 @@ from .._errors import FabricError
 from .etcd_backup import KEPT, BackupError, Etcd
 from .node import CONF_DIR, PARKED, STARTED
 from .node_look import Looker
-from .run import TOKEN, Run, advice, error_lines
+from .run import NODE_UNREAD, TOKEN, Run, advice, error_lines
 from .standing import BROKEN, begun, leftovers, standing
 from .work import Work
 
@@ -34,6 +34,7 @@ MANIFESTS = CONF_DIR + "/manifests"
 # The ports that show whether a static pod runs (cmd/kubeadm/app/constants/constants.go).
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
 _DOWN_S, _UP_S = 120, 300
+_JOINS, _BETWEEN_JOINS_S = 6, 20
 # Descriptions of the actions that change this host. A token belongs to the cluster.
 _DOING = {
     "init": "Making the first control-plane node",
@@ -119,8 +120,18 @@ class Kubeadm:
 
     def _join(self) -> None:
         documents = with_secrets(self.params["documents"], self.params["token"], self.params["certificate_key"])
-        with self.config(documents) as path, self.work.begun():
-            self.kubeadm(_DOING["join"], ["join", "--config=" + path, *self.ignore()])
+        # A control-plane node has its certificates and manifests by then.
+        joins = 1 if any("controlPlane" in document for document in documents) else _JOINS
+        for left in reversed(range(joins)):
+            try:
+                with self.config(documents) as path, self.work.begun():
+                    self.kubeadm(_DOING["join"], ["join", "--config=" + path, *self.ignore()])
+                return
+            except KubeadmError as exc:
+                if not left or not NODE_UNREAD.search(str(exc)):
+                    raise
+            self._reset()
+            self.sleep(_BETWEEN_JOINS_S)
 
     def _clean(self) -> None:
         if self.params["clean"]:

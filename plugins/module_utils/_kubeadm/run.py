@@ -20,6 +20,9 @@ Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
 
 # A bootstrap token, wherever it is printed (BootstrapTokenPattern in k8s.io/cluster-bootstrap).
 TOKEN = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
+# kubeadm join reads the Node of its name once, for 10 s, before it touches the kubelet; its own time limits are not for
+# this request (cmd/kubeadm/app/cmd/phases/join/kubelet.go and util/kubeconfig/kubeconfig.go of Kubernetes 1.37).
+NODE_UNREAD = re.compile(r"cannot get Node .*deadline exceeded")
 _LINES = 12
 _NOISE = re.compile(r"^\s*$|^\[[a-z-]+\] |^To see the stack trace|^\t?\[WARNING|^W\d{4} |^I\d{4} ")
 
@@ -82,10 +85,17 @@ def advice(text: str) -> str:
             "i/o timeout",
             "The control-plane endpoint does not answer this host: look at addresses, routes and firewalls",
         ),
+        (
+            NODE_UNREAD.pattern,
+            "The API server did not answer within the 10 s that kubeadm gives it: look at its load, and run again",
+        ),
         ("context deadline exceeded", "Look at the kubelet of this host: journalctl -u kubelet"),
         ("not done after", "Raise kubernetes_timeout, or look at the kubelet of this host: journalctl -u kubelet"),
     ]
-    return next((hint for key, hint in hints if key in text), "Look at the kubelet of this host: journalctl -u kubelet")
+    return next(
+        (hint for pattern, hint in hints if re.search(pattern, text)),
+        "Look at the kubelet of this host: journalctl -u kubelet",
+    )
 
 
-__all__ = ("TOKEN", "Run", "advice", "error_lines", "runner")
+__all__ = ("NODE_UNREAD", "TOKEN", "Run", "advice", "error_lines", "runner")

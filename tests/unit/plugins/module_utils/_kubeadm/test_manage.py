@@ -131,6 +131,42 @@ def test_a_join_that_was_broken_off_is_cleaned_up_first(here: Host) -> None:
     assert not here.mark.exists()
 
 
+# kubeadm 1.37.1, with an API server that was busy for longer than its client waits.
+BUSY = (
+    1,
+    "",
+    'error: error execution phase kubelet-start: cannot get Node "gpu-1": Get "https://10.90.1.3:6443/api/v1/nodes/gpu-1?timeout=10s": '
+    "context deadline exceeded (Client.Timeout exceeded while awaiting headers)\n",
+)
+
+
+def test_a_join_that_could_not_read_its_node_is_tried_again(here: Host) -> None:
+    def answer(argv: t.Sequence[str]) -> None:
+        here.answers["join"] = BUSY if here.words().count("kubeadm join") < 3 else (0, "", "")
+
+    here.change = answer
+    result = here.do("join", documents=JOIN, token=TOKEN)
+    assert result["actions"] == ["Join the cluster by kubeadm join"]
+    assert here.words() == [*["kubeadm join", "kubeadm reset --force"] * 2, "kubeadm join"]
+    assert not here.mark.exists()
+
+
+@pytest.mark.parametrize(("document", "joins"), [(JOIN[0], 6), ({**JOIN[0], "controlPlane": {}}, 1)])
+def test_a_join_that_cannot_read_its_node_ends(here: Host, document: Json, joins: int) -> None:
+    here.answers["join"] = BUSY
+    with pytest.raises(KubeadmError, match=r"did not answer within the 10 s .* look at its load, and run again$"):
+        here.do("join", documents=[document], token=TOKEN, certificate_key=KEY)
+    assert here.words() == ["kubeadm join", *["kubeadm reset --force", "kubeadm join"] * (joins - 1)]
+    assert json.loads(here.mark.read_text())["action"] == "join"
+
+
+def test_a_join_that_may_not_read_its_node_is_not_tried_again(here: Host) -> None:
+    here.answers["join"] = (1, "", 'cannot get Node "gpu-1": nodes "gpu-1" is forbidden')
+    with pytest.raises(KubeadmError, match="is forbidden"):
+        here.do("join", documents=JOIN, token=TOKEN)
+    assert here.words() == ["kubeadm join"]
+
+
 def test_join_without_a_token(here: Host) -> None:
     with pytest.raises(KubeadmError, match="no token was given"):
         here.do("join", documents=JOIN)
