@@ -57,6 +57,10 @@ lab-down: dev ## stop them, and leave nothing behind
 lab-ssh: dev ## log in to one (NODE=gpu-1)
 	@.venv/bin/python tests/lab/lab.py ssh $(NODE)
 
+.PHONY: check
+check: dev ## ruff and yamllint, in seconds; `make fix` repairs what it can
+	@.venv/bin/ruff check --no-fix . && .venv/bin/ruff format --check . && .venv/bin/yamllint --strict .
+
 .PHONY: fix
 fix: dev ## let ruff format and repair what it can
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .

@@ -27,7 +27,7 @@ options:
 seealso:
   - plugin: rdmaops.gpu_fabric.training_job
     plugin_type: role
-  - module: rdmaops.gpu_fabric.training_job_check
+  - module: rdmaops.gpu_fabric.training_job_check_info
   - module: rdmaops.gpu_fabric.cluster_objects
 """
 

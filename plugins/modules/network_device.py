@@ -51,7 +51,7 @@ options:
 requirements:
   - pyroute2 0.5.14 or newer on the host that runs the task. Check mode does not need it.
 seealso:
-  - module: rdmaops.gpu_fabric.rdma_audit
+  - module: rdmaops.gpu_fabric.rdma_audit_info
   - module: rdmaops.gpu_fabric.rdma_device
 notes:
   - The package of pyroute2 is C(python3-pyroute2). The role P(rdmaops.gpu_fabric.gpu_node#role) installs it if V(gpu_node_return_stranded_ok) is true.

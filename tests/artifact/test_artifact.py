@@ -26,9 +26,11 @@ PLAYBOOKS = sorted(path.stem for path in (COLLECTION / "playbooks").glob("*.yml"
 # What a user gets, and nothing else.
 TOP = {
     "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
     "CONTRIBUTING.md",
     "FILES.json",
     "LICENSE",
+    "MAINTAINERS.md",
     "MANIFEST.json",
     "README.md",
     "SECURITY.md",

@@ -33,7 +33,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 IN_OPEN = 0x20
 PYTHON = "/usr/bin/python3"
 
-# All network namespaces of the machine, as rdma_info and rdma_audit look into them in exclusive mode.
+# All network namespaces of the machine, as rdma_info and rdma_audit_info look into them in exclusive mode.
 LOOK = """
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import info
 class Host(info.Host):

@@ -75,7 +75,7 @@ def tasks(root: Path) -> list[Json]:
         *drill(root),
         step("mode", "rdma_system", check=True, netns_mode="exclusive", on_absent="ignore"),
         step("info", "rdma_info", register="info"),
-        step("audit", "rdma_audit"),
+        step("audit", "rdma_audit_info"),
         step("host", "host_info", packages={"debian": ["coreutils"]}, units=["no-such.service"]),
         step("network", "network_info", register="network"),
         {"name": "own rails", "ansible.builtin.debug": {"msg": "{{ info | rdmaops.gpu_fabric.rails }}"}},

@@ -64,13 +64,15 @@ def headers(runner: Runner) -> None:
     """Every file says whose it is and under which licence."""
     # Recorded output of real tools is kept as it was; JSON and go.sum have no comments; antsibull-changelog writes two files.
     exempt = re.compile(
-        r"(^|/)fixtures/|^LICENSE$|\.(json|patch|sum|xml|png|svg|gz|xz|zst|lz4|img|bin|license)$|^CHANGELOG.md$|^changelogs/changelog.yaml$"
+        r"(^|/)fixtures/|^LICENSE$|^LICENSES/|\.(json|patch|sum|xml|png|svg|gz|xz|zst|lz4|img|bin|license)$|^CHANGELOG.md$|^changelogs/changelog.yaml$"
     )
     began = time.monotonic()
     wrong = []
     for name in files():
         content = (ROOT / name).read_bytes()[:2000].decode(errors="replace")
+        # REUSE-IgnoreStart
         notices = ["Copyright: (c) 2026, rdmaops contributors", "SPDX-License-Identifier: GPL-3.0-or-later"]
+        # REUSE-IgnoreEnd
         if name.startswith(("plugins/modules/", "plugins/module_utils/")):
             notices.append("GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)")
         if content and not exempt.search(name):

@@ -14,6 +14,8 @@ LIST = Path(__file__).with_name("words.txt")
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
+    "CODE_OF_CONDUCT.md",
+    "MAINTAINERS.md",
     "SECURITY.md",
     "CHANGELOG.md",
     "docs/*.md",

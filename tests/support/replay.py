@@ -90,7 +90,7 @@ class Kernel:
 
 
 class RdmaHost(audit.AuditHost):
-    """For rdma_info and rdma_audit."""
+    """For rdma_info and rdma_audit_info."""
 
     def __init__(self, document: Json, root: Path) -> None:
         super().__init__()

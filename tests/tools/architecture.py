@@ -81,12 +81,12 @@ BOXES = (
     Box(20, 350, 380, 190, "Where the kubeconfig is (kubernetes_api)", (
         "Modules of the cluster, by the API server:",
         " cluster_objects, network_attachment,", " whereabouts_pools, gpu_operator (helm),",
-        " node_drain, node_labels, rdma_mode_conflicts,", " training_job_check, training_job_info, ...",
+        " node_drain, node_labels, rdma_mode_conflict_info,", " training_job_check_info, training_job_info, ...",
         "One call looks, decides, acts and reports",
     ), "#fdf3e3"),
     Box(460, 350, 600, 390, "GPU nodes (gpu_nodes)", (
         "Modules of the node, Python 3.8 and newer:",
-        " rdma_system, modprobe_options, rdma_info, rdma_device, rdma_audit,",
+        " rdma_system, modprobe_options, rdma_info, rdma_device, rdma_audit_info,",
         " network_device, devlink_param, owned_files, cni_install, fabric_probe, ...",
     ), "#eaf7ee"),
     Box(480, 465, 270, 125, "What decides the mode", (

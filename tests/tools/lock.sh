@@ -20,7 +20,9 @@ for name in "$@"; do
   [[ -n ${python[$name]:-} ]] || { echo "lock: there is no requirements/$name.in" >&2; exit 1; }
   result=$(mktemp)
   {
+    # REUSE-IgnoreStart
     printf '# Copyright: (c) 2026, rdmaops contributors\n# SPDX-License-Identifier: GPL-3.0-or-later\n#\n'
+    # REUSE-IgnoreEnd
     timeout 300 "$uv" pip compile --quiet --no-config --system-certs --universal --upgrade --generate-hashes --python-version "${python[$name]}" \
       --custom-compile-command "make lock" "requirements/$name.in"
   } >"$result"

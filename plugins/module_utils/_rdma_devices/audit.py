@@ -192,7 +192,7 @@ def _guid(device: t.Mapping[str, t.Any]) -> str | None:
 
 
 def audit(expected: t.Sequence[str], settle: int, host: AuditHost) -> dict[str, t.Any]:
-    """Return what the module rdma_audit returns."""
+    """Return what the module rdma_audit_info returns."""
     before = last = look(host)
     if (before.devices or before.cards) and settle:
         host.wait(settle)

@@ -148,7 +148,7 @@ def _resource(node: str, rows: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Seq
 
 
 def manage(params: t.Mapping[str, t.Any], _check_mode: bool, client: Client) -> dict[str, t.Any]:
-    """Return what the module rdma_mode_conflicts returns, with ``failed`` if it refuses."""
+    """Return what the module rdma_mode_conflict_info returns, with ``failed`` if it refuses."""
     nodes = list(dict.fromkeys(params["nodes"]))
     mode = params["netns_mode"]
     rows, unknown = conflicts(read(client, nodes, mode), mode)

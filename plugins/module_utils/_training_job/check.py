@@ -129,7 +129,7 @@ class Check:
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
-    """Return what the module training_job_check returns."""
+    """Return what the module training_job_check_info returns."""
     check = Check(params, client)
     unserved = check.unserved()
     if unserved and not check_mode:
@@ -154,7 +154,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
         if check.plurals[item["apiVersion"], item["kind"]] is None
     ]
     return {
-        "changed": bool(rows),
+        "changed": False,
         "exists": there,
         "placed": placed,
         "unchecked": unchecked,

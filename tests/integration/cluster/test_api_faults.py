@@ -278,7 +278,7 @@ class Token(Scene):
 
 
 class Conflicts(Scene):
-    """rdma_mode_conflicts: a pod of a node stands against the mode, whatever could not be read the first time."""
+    """rdma_mode_conflict_info: a pod of a node stands against the mode, whatever could not be read the first time."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -306,7 +306,7 @@ SCENES: dict[str, type[Scene]] = {
     "whereabouts_pools": Pools,
     "ssh_secret": Keys,
     "service_account_token": Token,
-    "rdma_mode_conflicts": Conflicts,
+    "rdma_mode_conflict_info": Conflicts,
 }
 
 

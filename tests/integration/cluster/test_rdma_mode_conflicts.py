@@ -316,7 +316,7 @@ def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> N
         ("free", {"nodes": ["gpu-2"]}, True),
     ):
         arguments = {"kubeconfig": str(ready.kubeconfig), "nodes": NODES, "netns_mode": "exclusive", **options}
-        entry = {"name": name, "rdmaops.gpu_fabric.rdma_mode_conflicts": arguments, "check_mode": check}
+        entry = {"name": name, "rdmaops.gpu_fabric.rdma_mode_conflict_info": arguments, "check_mode": check}
         tasks.append({**entry, **({"ignore_errors": True} if name.startswith("fail") else {})})
     run = ansible(tmp_path, tasks, {"node": {}})
     assert run.rc == 0, run.output

@@ -182,7 +182,7 @@ def test_maintenance(account: Account, tmp_path: Path) -> None:
         assert (place.machine(host)["mode"], lab.pods(host), place.cordoned(host)) == ("exclusive", [], False)
         looks = {"nodes": [host], "netns_mode": "exclusive", "on_conflict": "warn"}
         looks["kubeconfig"] = str(account.kubeconfig)
-        look = {"name": "Look", "rdmaops.gpu_fabric.rdma_mode_conflicts": looks}
+        look = {"name": "Look", "rdmaops.gpu_fabric.rdma_mode_conflict_info": looks}
         run = played(tmp_path, look)
         assert run.rc == 0, run.output
         assert run.result("Look")["unknown"] == []

@@ -146,9 +146,11 @@ def write(name: str, content: dict[str, t.Any]) -> None:
     FIXTURES.mkdir(exist_ok=True)
     path = FIXTURES / name
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    # REUSE-IgnoreStart
     path.with_name(path.name + ".license").write_text(
         "Copyright: (c) 2026, rdmaops contributors\nSPDX-License-Identifier: GPL-3.0-or-later\n", encoding="utf-8"
     )
+    # REUSE-IgnoreEnd
     print(path)
 
 

@@ -17,8 +17,11 @@ from ansible_collections.rdmaops.gpu_fabric.tests.suite.parts import PARTS
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.tools import architecture
 
-PAGES = [COLLECTION / name for name in ("README.md", "CONTRIBUTING.md")]
-PAGES += [*sorted((COLLECTION / "docs").glob("*.md")), COLLECTION / "SECURITY.md"]
+PAGES = [
+    COLLECTION / name
+    for name in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "MAINTAINERS.md", "SECURITY.md")
+]
+PAGES += sorted((COLLECTION / "docs").glob("*.md"))
 ROLES = sorted(path.name for path in (COLLECTION / "roles").iterdir())
 PLAYBOOKS = sorted(path.stem for path in (COLLECTION / "playbooks").glob("*.yml"))
 PLUGINS = {
@@ -125,8 +128,9 @@ def section(text: str, heading: str) -> str:
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-def test_the_readme_has_every_name_once() -> None:
-    rows = dict(re.findall(r"^\| ([a-z][a-z, ]*) \| (.*) \|$", section(PAGES[0].read_text(), "What is in it"), re.M))
+def test_the_page_of_contents_has_every_name_once() -> None:
+    text = (COLLECTION / "docs/contents.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([a-z][a-z, ]*) \| (.*) \|$", section(text, "Names"), re.M))
 
     def named(*kinds: str) -> list[str]:
         cells = " ".join(cell for title, cell in rows.items() if title.split(",")[0] in kinds)
@@ -143,11 +147,11 @@ def test_the_readme_has_every_name_once() -> None:
 
 def test_the_index_has_every_page() -> None:
     text = (COLLECTION / "docs/README.md").read_text(encoding="utf-8")
-    pages = {page.name for page in PAGES[2:] if page.parent.name == "docs"} - {"README.md"}
+    pages = {page.name for page in PAGES if page.parent.name == "docs"} - {"README.md"}
     assert set(re.findall(r"\]\(([a-z0-9-]+\.md)\)", text)) == pages
 
 
-@pytest.mark.parametrize("page", [path for path in PAGES[1:] if path.parent.name == "docs"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", [path for path in PAGES if path.parent.name == "docs"], ids=lambda path: path.stem)
 def test_a_page_begins_with_what_it_shows(page: Path) -> None:
     text = page.read_text(encoding="utf-8").split("-->\n", 1)[1].strip()
     title, first = text.split("\n\n")[:2]

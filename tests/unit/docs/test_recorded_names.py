@@ -17,7 +17,9 @@ import yaml
 
 COLLECTION = Path(__file__).resolve().parents[3]
 RECORD = Path(__file__).with_name("names.txt")
+# REUSE-IgnoreStart
 HEADER = "# Copyright: (c) 2026, rdmaops contributors\n# SPDX-License-Identifier: GPL-3.0-or-later"
+# REUSE-IgnoreEnd
 
 
 def documentation(path: Path) -> dict[str, t.Any] | None:

@@ -22,7 +22,7 @@ def test_the_card_and_the_device_are_back(lab: podlab.PodLab, node: str) -> None
     assert lab.pods() == []
     lab.wait("the device is back on the host", lambda: lab.names_on_host(node) == ["rxe0", "rxe1"])
     assert lab.nodes[node].check_output("basename $(readlink -f /sys/class/net/rail0/device/..)") == podlab.CARD
-    audit = lab.module(node, "rdma_audit", expected=["rxe0", "rxe1"], settle=5)
+    audit = lab.module(node, "rdma_audit_info", expected=["rxe0", "rxe1"], settle=5)
     assert {row["status"] for row in audit["resources"]} == {"in_sync"}
     places = {row["name"]: row["live"] for row in audit["resources"]}
     assert (places["rxe0"], places[podlab.CARD]) == ("the host", "rail0 on the host")

@@ -97,7 +97,7 @@ def test_a_pod_that_is_not_there(lab: podlab.PodLab, pod: str, text: str) -> Non
 
 def test_nothing_is_stranded(lab: podlab.PodLab) -> None:
     for node in podlab.NODES:
-        audit = lab.module(node, "rdma_audit", expected=["rxe0", "rxe1"], settle=5)
+        audit = lab.module(node, "rdma_audit_info", expected=["rxe0", "rxe1"], settle=5)
         assert {row["status"] for row in audit["resources"]} == {"in_sync"}
         places = {row["name"]: row["live"] for row in audit["resources"]}
         assert places["rxe0"].startswith("pod ml/hold-")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: rdma_audit
+module: rdma_audit_info
 short_description: Find RDMA and network devices that belong neither to the host nor to a pod
 version_added: 0.1.0
 description:
@@ -51,7 +51,7 @@ seealso:
 EXAMPLES = r"""
 ---
 - name: Find stranded devices
-  rdmaops.gpu_fabric.rdma_audit:
+  rdmaops.gpu_fabric.rdma_audit_info:
     expected: [mlx5_0, "b8ce:f603:00aa:0001", "0000:07:00.0"]
   become: true
   register: audit

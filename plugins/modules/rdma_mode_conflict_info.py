@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: rdma_mode_conflicts
+module: rdma_mode_conflict_info
 short_description: Find what conflicts with an RDMA namespace mode in a Kubernetes cluster
 version_added: 0.1.0
 description:
@@ -62,12 +62,12 @@ seealso:
 EXAMPLES = r"""
 ---
 - name: Check that nothing depends on shared mode
-  rdmaops.gpu_fabric.rdma_mode_conflicts:
+  rdmaops.gpu_fabric.rdma_mode_conflict_info:
     nodes: [gpu-01, gpu-02]
     netns_mode: exclusive
 
 - name: List what would break, and continue
-  rdmaops.gpu_fabric.rdma_mode_conflicts:
+  rdmaops.gpu_fabric.rdma_mode_conflict_info:
     nodes: [gpu-01]
     netns_mode: exclusive
     on_conflict: warn

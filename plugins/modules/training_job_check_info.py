@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: training_job_check
+module: training_job_check_info
 short_description: Check whether a training job can start, before it is created
 version_added: 0.1.0
 description:
@@ -22,20 +22,15 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
   - rdmaops.gpu_fabric._kubernetes
 attributes:
   check_mode:
-    support: full
-    details:
-      - Kinds that the API server does not know are then not an error, but are returned as RV(unserved), and the result is changed, because the job would be
-        created. An operator may be installed before the real run.
-      - Missing attachments are not an error either, but are returned as RV(missing_attachments). The run that creates them may be the one being checked.
-  diff_mode:
-    support: N/A
     details:
       - This module only reads.
-  idempotent:
-    support: full
+      - Kinds that the API server does not know are not an error in check mode, but are returned as RV(unserved). An operator may be installed before the real
+        run.
+      - Missing attachments are not an error either, but are returned as RV(missing_attachments). The run that creates them may be the one being checked.
   platform:
     support: full
     platforms: posix
@@ -63,7 +58,7 @@ seealso:
 EXAMPLES = r"""
 ---
 - name: Check that the job can start
-  rdmaops.gpu_fabric.training_job_check:
+  rdmaops.gpu_fabric.training_job_check_info:
     objects: "{{ options | rdmaops.gpu_fabric.training_job }}"
 """
 
