@@ -385,6 +385,7 @@ from ..module_utils._fabric.readiness import CHECKS
 from ..module_utils._kubernetes import client
 from ..module_utils._pod_exec import api, crictl
 from ..module_utils._pod_exec.run import ContainerError
+from ..module_utils._role_variables import fail
 
 _TEST_SPEC = {
     "id": {"type": "str", "required": True},
@@ -458,13 +459,13 @@ def main() -> None:
     try:
         probe.validate(params)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     try:
         with contextlib.closing(place(module)) as host:
             result = probe.run(params, module.check_mode, host)
     except (FabricError, OSError) as exc:
         if not params["pod"] or params["state"] == "ready":
-            module.fail_json(msg=str(exc))
+            fail(module, exc)
         result = probe.unknown(params, str(exc))
     module.exit_json(changed=False, **result)
 

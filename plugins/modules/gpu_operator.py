@@ -337,6 +337,7 @@ from ..module_utils._gpu_operator.manage import manage
 from ..module_utils._gpu_operator.model import Host
 from ..module_utils._helm.client import Helm, workplace
 from ..module_utils._kubernetes.client import CONNECTION, connect
+from ..module_utils._role_variables import fail
 
 SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -387,7 +388,7 @@ def main() -> None:
             helm = Helm(module.params["helm_binary"], client, directory, say=module.log)
             result = manage(module.params, module.check_mode, Host(helm, Cluster(client), module.warn))
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc), **getattr(exc, "result", {}))
+        fail(module, exc, **getattr(exc, "result", {}))
     module.exit_json(**result)
 
 

@@ -187,6 +187,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import FabricError
 from ..module_utils._host.rails import ARGUMENTS, Host, manage
+from ..module_utils._role_variables import fail
 
 
 def main() -> None:
@@ -194,7 +195,7 @@ def main() -> None:
     try:
         result = manage(module.params, module.check_mode, Host())
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     module.exit_json(**result)
 
 

@@ -247,6 +247,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import FabricError
 from ..module_utils._rdma_mode.manage import ARGUMENTS, manage
 from ..module_utils._rdma_mode.model import Host
+from ..module_utils._role_variables import fail
 
 
 def main() -> None:
@@ -254,7 +255,7 @@ def main() -> None:
     try:
         result = manage(module.params, module.check_mode, Host())
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     for warning in result.pop("warnings", []):
         module.warn(warning)
     module.exit_json(**result)
