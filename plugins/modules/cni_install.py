@@ -197,8 +197,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._cni.install import RECORD, manage
-from ..module_utils._errors import FabricError
-from ..module_utils._role_variables import fail
+from ..module_utils._errors import FabricError, fail
 
 SOURCE = {
     "name": {"type": "str", "required": True},

@@ -376,7 +376,7 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._fabric import probe
 from ..module_utils._fabric.host import Host
 from ..module_utils._fabric.measure import TOOLS
@@ -385,7 +385,6 @@ from ..module_utils._fabric.readiness import CHECKS
 from ..module_utils._kubernetes import client
 from ..module_utils._pod_exec import api, crictl
 from ..module_utils._pod_exec.run import ContainerError
-from ..module_utils._role_variables import fail
 
 _TEST_SPEC = {
     "id": {"type": "str", "required": True},

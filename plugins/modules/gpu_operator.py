@@ -330,14 +330,13 @@ after:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._gpu_operator.cluster import Cluster
 from ..module_utils._gpu_operator.compare import secrets
 from ..module_utils._gpu_operator.manage import manage
 from ..module_utils._gpu_operator.model import Host
 from ..module_utils._helm.client import Helm, workplace
 from ..module_utils._kubernetes.client import CONNECTION, connect
-from ..module_utils._role_variables import fail
 
 SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

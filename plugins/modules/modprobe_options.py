@@ -221,9 +221,8 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._module_params.manage import ARGUMENTS, Host, check, failure, manage
-from ..module_utils._role_variables import fail
 
 
 def main() -> None:

@@ -495,10 +495,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._kubernetes.client import CONNECTION, connect
 from ..module_utils._net_attach_def.manage import manage
-from ..module_utils._role_variables import fail
 
 TEXT: dict[str, t.Any] = {"type": "str"}
 WHOLE: dict[str, t.Any] = {"type": "int"}

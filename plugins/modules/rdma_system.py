@@ -244,10 +244,9 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._rdma_mode.manage import ARGUMENTS, manage
 from ..module_utils._rdma_mode.model import Host
-from ..module_utils._role_variables import fail
 
 
 def main() -> None:

@@ -15,9 +15,8 @@ import traceback
 import typing as t
 from urllib.parse import quote, urlencode
 
-from .._errors import FabricError
+from .._errors import FabricError, fail
 from .._formats import from_json, json_dictionary
-from .._role_variables import fail
 from . import library as kubernetes_library
 from .auth import CONNECTION, ApiError, Limit, describe, load, parameters
 

@@ -10,8 +10,8 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _role_variables
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._role_variables import API, VARIABLES, in_roles
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _errors
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import API, VARIABLES, in_roles
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import argument_spec
@@ -126,5 +126,5 @@ def test_a_module_ends_with_both_names() -> None:
         def fail_json(self, **result: t.Any) -> t.NoReturn:
             raise Failed(result)
 
-    text = message_of(Failed, _role_variables.fail, Module(), ValueError("set on_absent"), conflicts=[])
+    text = message_of(Failed, _errors.fail, Module(), ValueError("set on_absent"), conflicts=[])
     assert text == str({"msg": "set on_absent. In roles: on_absent is gpu_node_on_absent.", "conflicts": []})
