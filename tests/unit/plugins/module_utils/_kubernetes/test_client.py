@@ -31,7 +31,7 @@ ANSWERS: list[tuple[Answer, str]] = [
     (
         refused(401, "Unauthorized", "Unauthorized"),
         "401 (Unauthorized): Unauthorized. The credentials are unknown there or have expired: log in again, or give others "
-        "by kubeconfig, context or api_key",
+        "by the options kubeconfig, context or api_key",
     ),
     (
         refused(403, "Forbidden", 'nodes is forbidden: User "joe" cannot list resource "nodes" in API group ""'),
