@@ -68,6 +68,12 @@ options:
       - Requests are also retried for this long while the API server reports that it is overloaded (429, or 503 with C(Retry-After)).
     type: int
     default: 30
+attributes:
+  action_group:
+    description: The keyword C(module_defaults) sets options of all modules of C(group/rdmaops.gpu_fabric.kubernetes).
+    support: full
+    membership:
+      - rdmaops.gpu_fabric.kubernetes
 requirements:
   - The Python library C(kubernetes), 24.2.0 or newer, on the host that runs the task.
 """

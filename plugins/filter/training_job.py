@@ -59,13 +59,18 @@ _value:
 import typing as t
 
 from ..module_utils._training_job.manage import objects
+from ..module_utils._training_job.options import JobError
 from ..plugin_utils._filter import ansible_errors
 
 
 @ansible_errors
 def training_job(options: t.Any) -> list[dict[str, t.Any]]:
     """Return manifests."""
-    return objects(options)
+    try:
+        return objects(options)
+    except JobError as exc:
+        text = "%s. In the role training_job, options have the prefix training_job_" % str(exc).rstrip(".")
+        raise JobError(text) from exc
 
 
 class FilterModule:

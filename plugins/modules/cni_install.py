@@ -197,7 +197,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._cni.install import RECORD, manage
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 
 SOURCE = {
     "name": {"type": "str", "required": True},
@@ -241,7 +241,7 @@ def main() -> None:
     try:
         result = manage(module.params, module.check_mode, time.time())
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     module.exit_json(**result)
 
 

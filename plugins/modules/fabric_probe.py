@@ -376,7 +376,7 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._fabric import probe
 from ..module_utils._fabric.host import Host
 from ..module_utils._fabric.measure import TOOLS
@@ -458,13 +458,13 @@ def main() -> None:
     try:
         probe.validate(params)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     try:
         with contextlib.closing(place(module)) as host:
             result = probe.run(params, module.check_mode, host)
     except (FabricError, OSError) as exc:
         if not params["pod"] or params["state"] == "ready":
-            module.fail_json(msg=str(exc))
+            fail(module, exc)
         result = probe.unknown(params, str(exc))
     module.exit_json(changed=False, **result)
 

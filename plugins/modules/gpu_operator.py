@@ -330,7 +330,7 @@ after:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._gpu_operator.cluster import Cluster
 from ..module_utils._gpu_operator.compare import secrets
 from ..module_utils._gpu_operator.manage import manage
@@ -387,7 +387,7 @@ def main() -> None:
             helm = Helm(module.params["helm_binary"], client, directory, say=module.log)
             result = manage(module.params, module.check_mode, Host(helm, Cluster(client), module.warn))
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc), **getattr(exc, "result", {}))
+        fail(module, exc, **getattr(exc, "result", {}))
     module.exit_json(**result)
 
 

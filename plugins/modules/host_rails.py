@@ -185,7 +185,7 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._host.rails import ARGUMENTS, Host, manage
 
 
@@ -194,7 +194,7 @@ def main() -> None:
     try:
         result = manage(module.params, module.check_mode, Host())
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     module.exit_json(**result)
 
 

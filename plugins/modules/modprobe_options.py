@@ -221,7 +221,7 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._module_params.manage import ARGUMENTS, Host, check, failure, manage
 
 
@@ -232,7 +232,7 @@ def main() -> None:
         desired = check(module.params)
         result = manage(desired, module.check_mode, Host(desired.root), done)
     except (FabricError, OSError) as exc:
-        module.fail_json(**failure(exc, done))
+        fail(module, exc, **failure(exc, done))
     for warning in result.pop("warnings"):
         module.warn(warning)
     module.exit_json(**result)

@@ -452,6 +452,21 @@ not_checked:
     why:
       description: Why it was not checked.
       type: str
+existing:
+  description:
+    - The attachments of O(owner) before anything was done, as objects of the API server. They are those in the namespaces of O(attachments), or in O(namespace)
+      if that list is empty, and with O(prune) in O(prune_namespaces) too. With an empty list and without O(prune), the module only reads.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - metadata:
+        namespace: default
+        name: nic0
+        labels: {"rdmaops.gpu-fabric/owner": training}
+        annotations: {}
+      spec:
+        config: "{\"cniVersion\": \"0.3.1\", \"type\": \"host-device\", \"device\": \"ens192\"}"
 kept:
   description: Attachments that O(prune) left alone, with what references them and what could not be checked.
   returned: success
@@ -480,7 +495,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._kubernetes.client import CONNECTION, connect
 from ..module_utils._net_attach_def.manage import manage
 
@@ -610,7 +625,7 @@ def main() -> None:
     try:
         result = manage(module.params, module.check_mode, lambda: connect(module))
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc), **getattr(exc, "result", {}))
+        fail(module, exc, **getattr(exc, "result", {}))
     for finding in result["lint"]:
         module.warn("%(code)s, %(attachment)s: %(problem)s" % finding)
     module.exit_json(**result)

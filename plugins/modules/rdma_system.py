@@ -244,7 +244,7 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._errors import FabricError
+from ..module_utils._errors import FabricError, fail
 from ..module_utils._rdma_mode.manage import ARGUMENTS, manage
 from ..module_utils._rdma_mode.model import Host
 
@@ -254,7 +254,7 @@ def main() -> None:
     try:
         result = manage(module.params, module.check_mode, Host())
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     for warning in result.pop("warnings", []):
         module.warn(warning)
     module.exit_json(**result)

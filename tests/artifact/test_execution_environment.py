@@ -65,7 +65,7 @@ def test_the_context_has_what_the_collection_needs(context: Path) -> None:
     assert definition["dependencies"]["ansible_runner"]["package_pip"] in text
     assert definition["additional_build_steps"]["append_final"][0] in text
     build = context / "_build"
-    for key, name in (("galaxy", "requirements.yml"), ("python", "requirements.txt"), ("system", "bindep.txt")):
+    for key, name in (("python", "requirements.txt"), ("system", "bindep.txt")):
         assert (build / name).read_bytes() == (COLLECTION / definition["dependencies"][key]).read_bytes()
 
 

@@ -2,8 +2,8 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Makes .venv in the checkout from requirements/*.lock, with this collection and those of
-# requirements/collections.yml in it. Does nothing when .venv is as it should be.
+# Makes .venv in the checkout from requirements/*.lock, with this collection and those of others that
+# tests use. Does nothing when .venv is as it should be.
 #
 #   PYTHON=python3.12 tests/tools/dev.sh     another interpreter (3.11, 3.12 or 3.13)
 set -euo pipefail

@@ -229,8 +229,12 @@ _ATTRIBUTES = {
 
 def _load_kubeconfig(config: t.Any, configuration: t.Any, kubeconfig: t.Any, context: str | None) -> None:
     if isinstance(kubeconfig, dict):
-        with _PluginErrors(configuration):
-            config.load_kube_config_from_dict(kubeconfig, context=context, client_configuration=configuration)
+        try:
+            with _PluginErrors(configuration):
+                config.load_kube_config_from_dict(kubeconfig, context=context, client_configuration=configuration)
+        except config.ConfigException:
+            _refuse_context([kubeconfig], context, describe(kubeconfig))
+            raise
         return
     text = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     paths = [path for path in text.split(os.pathsep) if path]
@@ -239,24 +243,50 @@ def _load_kubeconfig(config: t.Any, configuration: t.Any, kubeconfig: t.Any, con
             "Reading the kubeconfig %s: no such file%s. Set its path in the option kubeconfig or in K8S_AUTH_KUBECONFIG"
             % (" or ".join(paths), "" if kubeconfig else ", and this is not a pod")
         )
+    paths = [path for path in paths if os.path.exists(path)]
     for path in paths:
-        if os.path.exists(path):
-            with open(path, "rb"):
-                pass  # the library passes over a file that it may not read
-    context = context or _current([path for path in paths if os.path.exists(path)])
-    with _PluginErrors(configuration):
-        config.load_kube_config(
-            config_file=text, context=context, client_configuration=configuration, persist_config=False
-        )
+        with open(path, "rb"):
+            pass  # the library passes over a file that it may not read
+    context = context or _current(paths)
+    try:
+        with _PluginErrors(configuration):
+            config.load_kube_config(
+                config_file=text, context=context, client_configuration=configuration, persist_config=False
+            )
+    except config.ConfigException:
+        _refuse_context(_contents(paths), context, describe(text))
+        raise
+
+
+def _contents(paths: t.Iterable[str]) -> list[t.Any]:
+    """Return what is in several files, which the library could read."""
+    import yaml
+
+    contents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as stream:
+            contents.append(yaml.safe_load(stream))
+    return contents
+
+
+def _refuse_context(contents: list[t.Any], context: str | None, text: str) -> None:
+    """Raise ApiError if there is no such context, with those that there are: the library does not list them."""
+    given = [content for content in contents if isinstance(content, dict)]
+    current = next((str(content["current-context"]) for content in given if content.get("current-context")), None)
+    entries = [entry for content in given for entry in content.get("contexts") or [] if isinstance(entry, dict)]
+    names = [str(entry["name"]) for entry in entries if entry.get("name")]
+    desired = context or current
+    if desired is None or desired in names:
+        return
+    raise ApiError(
+        "Reading %s: it has no context %s%s. It has: %s. Set the option context to one of them"
+        % (text, desired, "" if context else ", which it names as the current one", ", ".join(names) or "none")
+    )
 
 
 def _current(paths: list[str]) -> str | None:
     """Return the context of the first of several files that names one, as kubectl does; the library takes the last."""
-    import yaml
-
-    for path in paths if len(paths) > 1 else []:
-        with open(path, encoding="utf-8") as stream:
-            content = yaml.safe_load(stream)
+    for content in _contents(paths) if len(paths) > 1 else []:
         if isinstance(content, dict) and content.get("current-context"):
             return str(content["current-context"])
     return None

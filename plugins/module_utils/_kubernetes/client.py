@@ -15,7 +15,7 @@ import traceback
 import typing as t
 from urllib.parse import quote, urlencode
 
-from .._errors import FabricError
+from .._errors import FabricError, fail
 from .._formats import from_json, json_dictionary
 from . import library as kubernetes_library
 from .auth import CONNECTION, ApiError, Limit, describe, load, parameters
@@ -195,8 +195,8 @@ class Client:
         hint = ""
         if code == 401:
             hint = (
-                ". The credentials are unknown there or have expired: log in again, or give others by kubeconfig, "
-                "context or api_key"
+                ". The credentials are unknown there or have expired: log in again, or give others by the options "
+                "kubeconfig, context or api_key"
             )
         elif code == 403 and "system:anonymous" in message:
             hint = ". No credentials were sent: look at the user of the kubeconfig's context"
@@ -405,10 +405,8 @@ def connect(module: AnsibleModule) -> Client:
     """Return a client for a module's options; ends the module if the Python library is missing."""
     try:
         kubernetes_library.parts()
-    except ImportError:
-        from ansible.module_utils.basic import missing_required_lib
-
-        module.fail_json(msg=missing_required_lib("kubernetes"), exception=traceback.format_exc())
+    except ImportError as exc:
+        module.fail_json(msg=kubernetes_library.missing(exc), exception=traceback.format_exc())
     client = Client(parameters(module))
     module.no_log_values.update(client.secrets())
     return client
@@ -419,7 +417,7 @@ def run(module: AnsibleModule, manage: t.Callable[[t.Mapping[str, t.Any], bool, 
     try:
         result = manage(module.params, module.check_mode, connect(module))
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        fail(module, exc)
     module.exit_json(**result)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import platform
 import sys
 import types
 import typing as t
@@ -112,4 +113,17 @@ def parts() -> Parts:
     return Parts(client.Configuration, RESTClientObject, config)
 
 
-__all__ = ("Parts", "parts")
+def missing(exc: ImportError) -> str:
+    """Return how to install the library for the interpreter that runs this module."""
+    package = ""
+    # A virtual environment does not see the packages of the distribution.
+    if sys.prefix == sys.base_prefix:
+        package = ", or the package python3-kubernetes of the distribution if that is 24.2.0 or newer"
+    return (
+        "The Python library kubernetes is missing for %s on %s (%s). Install it: %s -m pip install kubernetes%s. If "
+        "another interpreter of this host has it, set ansible_python_interpreter to its path"
+        % (sys.executable, platform.node(), exc, sys.executable, package)
+    )
+
+
+__all__ = ("Parts", "missing", "parts")

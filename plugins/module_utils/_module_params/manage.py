@@ -113,8 +113,8 @@ def check(params: t.Mapping[str, t.Any]) -> Task:
 
 
 def failure(exc: Exception, done: list[str]) -> dict[str, t.Any]:
-    """Return what a module that fails returns: also what had been done until then."""
-    result: dict[str, t.Any] = {"msg": str(exc), "changed": bool(done), "actions": done}
+    """Return what a module that fails returns beside the message: what had been done until then."""
+    result: dict[str, t.Any] = {"changed": bool(done), "actions": done}
     if hasattr(exc, "conflicts"):
         result["conflicts"] = exc.conflicts
     return result

@@ -45,6 +45,8 @@ class State(t.NamedTuple):
     live: dict[str, Live]
     plans: list[Plan]
     obsolete: list[str]
+    # The attachments of the owner that were found, in the namespaces of the set.
+    existing: list[Live]
     # Whether the API server has NetworkAttachmentDefinitions.
     installed: bool
 
@@ -85,6 +87,7 @@ def manage(params: Params, check_mode: bool, connect: t.Callable[[], Client]) ->
             {"namespace": item.namespace, "name": item.name, "config": item.config, "resource_name": item.resource_name}
             for item in desired
         ],
+        "existing": [_object(item) for item in state.existing],
         "kept": [
             {
                 "namespace": state.live[key].attachment.namespace,
@@ -101,23 +104,24 @@ def manage(params: Params, check_mode: bool, connect: t.Callable[[], Client]) ->
 
 def _observe(params: Params, desired: list[Attachment], cluster: Cluster) -> State:
     """Compare the set with the cluster. With prune, look also where attachments of the set's owner may be left."""
-    namespaces = {attachment.namespace for attachment in desired}
+    namespaces = {attachment.namespace for attachment in desired} or {params["namespace"]}
     if params["prune"]:
         namespaces |= {params["namespace"], *params["prune_namespaces"]}
     rows = cluster.attachments(namespaces)
     live = {item.key: item for item in map(live_of, rows or [])}
     plans = [plan_of(attachment, live.get(attachment.key), params["owner"]) for attachment in desired]
     keys = {attachment.key for attachment in desired}
-    obsolete = [
-        key
-        for key, item in sorted(live.items())
-        if item.owner == params["owner"] and item.attachment.namespace in namespaces and key not in keys
+    existing = [
+        item
+        for _key, item in sorted(live.items())
+        if item.owner == params["owner"] and item.attachment.namespace in namespaces
     ]
     return State(
         desired=desired,
         live=live,
         plans=[plan for plan in plans if plan],
-        obsolete=obsolete if params["prune"] else [],
+        obsolete=[item.key for item in existing if item.key not in keys] if params["prune"] else [],
+        existing=existing,
         installed=rows is not None,
     )
 
@@ -253,6 +257,16 @@ def _users(params: Params, state: State, cluster: Cluster) -> tuple[dict[str, li
     if not state.obsolete or params["prune_in_use"]:
         return {}, []
     return cluster.users(state.obsolete)
+
+
+def _object(live: Live) -> dict[str, t.Any]:
+    """Return what the module shows of an object that was found, in the API's own shape."""
+    meta = live.body["metadata"]
+    shown = {name: meta.get(name) or {} for name in ("labels", "annotations")}
+    return {
+        "metadata": {"namespace": meta.get("namespace"), "name": meta.get("name"), **shown},
+        "spec": {"config": live.text},
+    }
 
 
 def _resources(state: State, unknown: t.Container[str]) -> list[dict[str, t.Any]]:

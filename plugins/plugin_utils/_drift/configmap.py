@@ -11,6 +11,7 @@ import base64
 import gzip
 import io
 import json
+import sys
 import typing as t
 import zlib
 from types import SimpleNamespace
@@ -41,7 +42,8 @@ def connect(options: t.Mapping[str, t.Any]) -> Client:
     except ImportError as exc:
         raise FabricError(
             "Reaching the cluster for the drift report: the Python library kubernetes is not installed on the "
-            "controller: %s. Install it there, or in the execution environment" % exc
+            "controller: %s. Install it there (%s -m pip install kubernetes), or in the execution environment"
+            % (exc, sys.executable)
         ) from exc
     # As a module has its options: those not set come from the environment.
     module = SimpleNamespace(params=dict(options), no_log_values=set())

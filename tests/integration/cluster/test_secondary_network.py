@@ -119,10 +119,8 @@ class Site:
         (self.mirror / "whereabouts-amd64").write_bytes(b"whereabouts")
         variables = {
             **HERE,
-            "node_labels_api_host": "api",
-            "node_labels_kubeconfig": str(plane.kubeconfig),
-            "secondary_network_api_host": "api",
-            "secondary_network_kubeconfig": str(plane.kubeconfig),
+            "kubernetes_api_host": "api",
+            "kubernetes_api_kubeconfig": str(plane.kubeconfig),
             "secondary_network_namespace": space,
             "secondary_network_mirror": str(self.mirror),
             "secondary_network_bin_dir": str(self.bin),
@@ -339,7 +337,7 @@ def test_what_is_refused_changes_nothing(site: Site) -> None:
     )
     for _variables, text in REFUSED:
         assert text in result[text].words.partition("FAILED! =>")[2]
-    assert "the group kubernetes_api is empty" in result["no cluster"].text
+    assert "the group kubernetes_api has no host" in result["no cluster"].words
     assert [play.changed for play in result.values()] == [[]] * (len(REFUSED) + 1)
     assert not site.bin.exists()
     assert site.names("serviceaccounts") == ["serviceaccount/default"]

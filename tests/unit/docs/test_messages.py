@@ -20,8 +20,8 @@ HOLE = "\0"
 _PERCENT = re.compile(r"%(?:\([a-z_]+\))?[-0-9.*]*[sdrgf]")
 
 
-def blocks(kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.M | re.S)
+def blocks(kind: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", page, re.M | re.S)
 
 
 def joined(text: str) -> str:
@@ -59,7 +59,8 @@ def texts() -> set[str]:
 
 
 TEXTS = texts()
-QUOTED = [line for block in blocks("text") for line in block.splitlines()]
+ACCESS = (COLLECTION / "docs/cluster-access.md").read_text(encoding="utf-8")
+QUOTED = [line for page in (PAGE, ACCESS) for block in blocks("text", page) for line in block.splitlines()]
 
 
 @pytest.mark.parametrize("line", QUOTED)

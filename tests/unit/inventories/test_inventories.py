@@ -84,7 +84,8 @@ for host in inventory.groups["experiments"].get_hosts():
     names = [name for name in variables if name.startswith(("experiment_", "training_job_"))]
     templar = Templar(loader, variables)
     experiments[host.name] = {name: templar.template(variables[name]) for name in names}
-print(json.dumps([inventory.groups["kubernetes_api"].get_hosts()[0].name, experiments]))
+api = inventory.groups.get("kubernetes_api")
+print(json.dumps([[host.name for host in api.get_hosts()] if api else [], experiments]))
 """
 
 
@@ -141,6 +142,43 @@ def test_a_wrong_value_is_refused(tmp_path: Path) -> None:
     errors, checked = validated(tmp_path)
     assert checked == {"gpu_node_netns_mode"}
     assert errors == ["gpu-01, gpu_node: value of gpu_node_netns_mode must be one of: exclusive, shared, got: private"]
+
+
+def mappings(value: Json) -> t.Iterator[Json]:
+    """Yield every dictionary in a document."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from mappings(item)
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+def test_this_machine_is_used_as_it_is(site: Path) -> None:
+    """With the interpreter of Ansible, which has its libraries, as whoever runs it, and with ~/.kube/config."""
+    for path in sorted(site.rglob("*.yml")):
+        for mapping in mappings(yaml.safe_load(path.read_text())):
+            if mapping.get("ansible_connection") == "local":
+                assert mapping["ansible_python_interpreter"] == "{{ ansible_playbook_python }}", path
+            assert not mapping.get("kubernetes_api_become"), path
+            kubeconfigs = {value for name, value in mapping.items() if name.endswith("_kubeconfig")}
+            assert kubeconfigs <= {"", "{{ kubernetes_kubeconfig_dest }}"}, path
+        if path.stem == "kubernetes_api":
+            assert "ansible_become" not in yaml.safe_load(path.read_text()), path
+
+
+@pytest.mark.parametrize("name", ["roce_nvidia", "roce_e810", "infiniband"])
+def test_the_cluster_is_switched_on_by_removing_comment_signs(name: str) -> None:
+    text = (COLLECTION / "inventories" / name / "hosts.yml").read_text()
+    assert "kubernetes_api" not in yaml.safe_load(text)["all"]["children"]
+    before, _line, after = text.partition("uncomment this:\n")
+    group = yaml.safe_load(before + "\n" + after.replace("# ", ""))["all"]["children"]["kubernetes_api"]
+    assert group == {
+        "hosts": {
+            "localhost": {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        }
+    }
 
 
 # --- what the collection makes of the hardware that an inventory is for ----------------------------------------------
@@ -209,14 +247,14 @@ def test_all_tests_that_are_asked_for_can_be_made(name: str, number: int) -> Non
 @pytest.mark.parametrize(("name", "hcas"), HCAS.items())
 def test_nccl_is_told_the_rails_and_nothing_else(name: str, hcas: str) -> None:
     info = {"devices": [seen(name, card, 0) for card in range(CARDS[name])]}
-    result = nccl_env(info, **group_variables(name, "kubernetes_api")["training_job_nccl_env_options"])
+    result = nccl_env(info, **group_variables(name, "all")["training_job_nccl_env_options"])
     assert result["NCCL_IB_HCA"] == hcas
     assert ("NCCL_IB_ROCE_VERSION_NUM" in result) == name.startswith("roce")
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_a_job_can_be_made(name: str) -> None:
-    group = group_variables(name, "kubernetes_api")
+    group = group_variables(name, "all")
     given = {key: value for key, value in group.items() if key.startswith("training_job_")}
     image = "registry.example.org/train@sha256:" + "0" * 64
     given.update(training_job_name="first", training_job_image=image, training_job_command=["python", "train.py"])
@@ -252,6 +290,8 @@ def test_the_network_is_one_that_the_role_takes(name: str) -> None:
 
 # --- the experiments -------------------------------------------------------------------------------------------------
 
+# Sites with a cluster, whose host with the kubeconfig is this machine.
+CLOUDS = ("erdma", "runai", "ack_topology")
 # What a document's command requests, and where it is in the job.
 JOBS: list[tuple[str, str, str, list[str]]] = [
     ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB"]),
@@ -269,9 +309,9 @@ JOBS: list[tuple[str, str, str, list[str]]] = [
 
 @pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
 def test_experiments_run_what_the_document_runs(site: str) -> None:
-    first, experiments = run(EXPERIMENTS, str(COLLECTION / "inventories" / site))
-    # The plays on the cluster use the first host of this group.
-    assert first == "localhost"
+    hosts, experiments = run(EXPERIMENTS, str(COLLECTION / "inventories" / site))
+    # The plays on the cluster use the first host of this group. A cloud always has a cluster; elsewhere it is switched off.
+    assert hosts == (["localhost"] if site in CLOUDS else [])
     jobs = {name: given for name, given in experiments.items() if given.get("experiment_kind") != "fabric"}
     assert set(jobs) == {row[1] for row in JOBS if row[0] == site}
     for _site, name, kind, texts in (row for row in JOBS if row[0] == site):

@@ -134,6 +134,10 @@ ASKS = [
         {"__node_maintenance_missing": ["guid"], "__node_maintenance_ends": 2e10},
     ),
     Asks("node_maintenance_missing_ok", "devices.yml", "Verify that they are back", "that", False, {"__node_maintenance_missing": ["guid"]}),
+    Asks(
+        "node_maintenance_undrained_ok", "refuse.yml", "Refuse a node that cannot be drained without consent", "that", False,
+        {"node_maintenance_api_host": "", "__node_maintenance_kubelet": {"stat": {"exists": True}}},
+    ),
     *(
         Asks("node_maintenance_control_plane_ok", "refuse.yml", "Refuse a host of the control plane without consent", "that", False, host)
         for host in (
@@ -247,6 +251,22 @@ def test_a_host_of_the_group_that_is_no_member_yet_has_no_control_plane() -> Non
     assert role.task("refuse.yml", name, "that", **fresh) is True
     assert role.task("refuse.yml", name, "that", **{**fresh, **API_SERVER}) is False
     assert role.task("refuse.yml", name, "that", **{**fresh, "groups": {"gpu_nodes": ["here"]}}) is True
+
+
+def test_a_node_that_can_be_drained_and_a_host_without_a_kubelet_need_no_consent() -> None:
+    role = values(COLLECTION / "roles/node_maintenance")
+    name = "Refuse a node that cannot be drained without consent"
+    ran, never = ({"__node_maintenance_kubelet": {"stat": {"exists": exists}}} for exists in (True, False))
+    assert role.task("refuse.yml", name, "that", node_maintenance_api_host="", **never) is True
+    assert role.task("refuse.yml", name, "that", node_maintenance_api_host="", **ran) is False
+    skipped = {"__node_maintenance_kubelet": {"skipped": True}}
+    assert role.task("refuse.yml", name, "that", node_maintenance_api_host="cp-1", **skipped) is True
+    message = role.task("refuse.yml", name, "fail_msg", inventory_hostname="gpu-1", **ran)
+    assert str(message).strip() == (
+        "Rebooting gpu-1 would end its pods: a kubelet has run on it (/var/lib/kubelet/device-plugins exists), and without a host in the group "
+        "kubernetes_api (or in kubernetes_api_host) no Node is drained. Nothing was changed. Add the host that has the kubeconfig to that group, or set "
+        "node_maintenance_undrained_ok to true for one run."
+    )
 
 
 def test_a_batch_is_not_larger_than_what_may_be_out() -> None:

@@ -17,7 +17,10 @@ OPTIONS: dict[str, t.Any] = {"kind": "vcjob", "name": "train", "image": "x", "co
 
 def test_errors_are_those_of_a_filter() -> None:
     assert plugin.training_job(OPTIONS)[0]["kind"] == "Job"
-    with pytest.raises(AnsibleFilterError, match="Creating the job: workers is 0"):
+    with pytest.raises(
+        AnsibleFilterError,
+        match="Creating the job: workers is 0.*In the role training_job, options have the prefix training_job_",
+    ):
         plugin.training_job({**OPTIONS, "workers": 0})
     with pytest.raises(AnsibleFilterError, match="the input is not what training_job_info returns"):
         references.training_job_references({}, "pods", "train", "lab")

@@ -64,8 +64,21 @@ def test_several_files_and_a_context(serve: t.Callable[..., Server], tmp_path: P
     assert connect(kubeconfig=both).get("/x", "") == {"one": 1}
     assert connect(kubeconfig=both, context="two").get("/x", "") == {"two": 2}
     assert sent(second, "authorization") == ["Bearer another-token"]
-    with pytest.raises(ApiError, match=r"one.*three.*Correct the file"):
+    with pytest.raises(ApiError, match=r"one.*it has no context three. It has: one, two. Set the option context"):
         connect(kubeconfig=both, context="three")
+
+
+def test_a_context_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    config = kubeconfig("https://x", {"token": TOKEN}, "prod")
+    path = written(tmp_path / "config", config)
+    says = "Reading %s: it has no context %s. It has: prod. Set the option context to one of them"
+    assert message_of(ApiError, connect, kubeconfig=path, context="prd") == says % (f"the kubeconfig {path}", "prd")
+    assert message_of(ApiError, connect, kubeconfig=config, context="prd") == says % ("the given kubeconfig", "prd")
+    path = written(tmp_path / "config", {**config, "current-context": "prd"})
+    gone = "prd, which it names as the current one"
+    assert message_of(ApiError, connect, kubeconfig=path) == says % (f"the kubeconfig {path}", gone)
+    path = written(tmp_path / "config", {**config, "contexts": None})
+    assert "it has no context prd. It has: none." in message_of(ApiError, connect, kubeconfig=path, context="prd")
 
 
 def test_the_environment(serve: t.Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

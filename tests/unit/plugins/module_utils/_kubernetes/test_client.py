@@ -31,7 +31,7 @@ ANSWERS: list[tuple[Answer, str]] = [
     (
         refused(401, "Unauthorized", "Unauthorized"),
         "401 (Unauthorized): Unauthorized. The credentials are unknown there or have expired: log in again, or give others "
-        "by kubeconfig, context or api_key",
+        "by the options kubeconfig, context or api_key",
     ),
     (
         refused(403, "Forbidden", 'nodes is forbidden: User "joe" cannot list resource "nodes" in API group ""'),
@@ -258,7 +258,8 @@ def test_without_the_library() -> None:
         "except Ended as exc: print(exc)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "Failed to import the required Python library (kubernetes)" in done.stdout, done.stderr
+    assert f"The Python library kubernetes is missing for {sys.executable} on " in done.stdout, done.stderr
+    assert f"Install it: {sys.executable} -m pip install kubernetes. If another" in done.stdout
 
 
 def discovered(name: str, freshness: str, *resources: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import library
+
 BEGIN = """
 import sys
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import library as one
@@ -75,3 +77,17 @@ def test_there_is_no_library() -> None:
     hidden = BEGIN + "sys.path[:] = [one for one in sys.path if 'site-packages' not in one]\none.parts()"
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, timeout=120, check=False)
     assert "ModuleNotFoundError: No module named 'kubernetes'" in done.stderr
+
+
+def test_what_is_said_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.platform, "node", lambda: "cp-1")
+    monkeypatch.setattr(library.sys, "executable", "/usr/bin/python3")
+    monkeypatch.setattr(library.sys, "prefix", sys.base_prefix)
+    exc = ImportError("No module named 'kubernetes'")
+    assert library.missing(exc) == (
+        "The Python library kubernetes is missing for /usr/bin/python3 on cp-1 (No module named 'kubernetes'). Install it: "
+        "/usr/bin/python3 -m pip install kubernetes, or the package python3-kubernetes of the distribution if that is 24.2.0 or newer. "
+        "If another interpreter of this host has it, set ansible_python_interpreter to its path"
+    )
+    monkeypatch.setattr(library.sys, "prefix", "/opt/ansible")
+    assert "pip install kubernetes. If another interpreter" in library.missing(exc)

@@ -72,6 +72,23 @@ def test_only_the_label_is_added_to_what_is_the_same_in_another_spelling() -> No
     assert client.lists[NADS][0]["spec"]["config"] == text
 
 
+def test_an_empty_list_without_prune_only_reads() -> None:
+    others = [nad("theirs", CONFIG, "other"), nad("elsewhere", CONFIG, namespace="site-b")]
+    client = FakeClient(nad("nic1", CONFIG), nad("nic0", CONFIG), *others)
+    result = run(client)
+    assert [item["metadata"]["name"] for item in result["existing"]] == ["nic0", "nic1"]
+    assert result["existing"][0] == {
+        "metadata": {
+            "namespace": "default", "name": "nic0", "labels": {"rdmaops.gpu-fabric/owner": "training"}, "annotations": {},
+        },
+        "spec": {"config": json.dumps(CONFIG)},
+    }  # fmt: skip
+    assert (result["changed"], result["resources"], client.written) == (False, [], [])
+    assert [item["metadata"]["name"] for item in run(client, namespace="site-b")["existing"]] == ["elsewhere"]
+    client.lists[NADS] = None
+    assert run(client, check=True)["existing"] == []
+
+
 def test_before_the_crd() -> None:
     client = FakeClient()
     client.lists[NADS] = None
