@@ -35,9 +35,13 @@ class Case(t.NamedTuple):
     task: str = CHECK
 
 
+# No host can be reached: a mistake that is not found must not become a run on this machine.
+NOWHERE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": closed_port()}
+
+
 def group(*names: str, **variables: Json) -> Json:
-    """Return a group with hosts that are this machine."""
-    return {"hosts": {name: dict(site.HERE) for name in names}, "vars": variables}
+    """Return a group of hosts."""
+    return {"hosts": {name: dict(NOWHERE) for name in names}, "vars": variables}
 
 
 def variables(**given: Json) -> list[str]:
@@ -136,7 +140,7 @@ NAMES = [
         "Did you mean gpu_node_netns_mode?",
     ]),
     Case("a swap on one host", ["nodes"], {"gpu_nodes": {"hosts": {
-        "gpu-01": site.HERE, "gpu-02": {**site.HERE, "gpu_node_rials": []},
+        "gpu-01": NOWHERE, "gpu-02": {**NOWHERE, "gpu_node_rials": []},
     }}}, ["gpu_node_rials (host gpu-02) is not a variable of role gpu_node. Did you mean gpu_node_rails?"]),
     Case("on all hosts", ["site"], {**TWO, "all": {"vars": {"secondary_network_rails_netwrok": "10.0.0.0/16"}}}, [
         "secondary_network_rails_netwrok (all hosts) is not a variable of role secondary_network.",
@@ -356,8 +360,7 @@ def test_playbooks_that_import_others_check_once(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_no_host_is_connected_to(tmp_path: Path) -> None:
-    nowhere = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": closed_port()}
-    inventory(tmp_path, {"gpu_nodes": {"hosts": {"gpu-01": nowhere, "gpu-02": nowhere}}}, {})
+    inventory(tmp_path, GPU_NODES, {})
     for more in ([], ["--limit", "gpu-02"]):
         run = typed(tmp_path, "check", *more)
         assert run.rc == 0, run.output
@@ -365,8 +368,7 @@ def test_no_host_is_connected_to(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_drift_with_a_limit_ends_with_a_verdict(tmp_path: Path) -> None:
-    nowhere = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": closed_port()}
-    inventory(tmp_path, {"gpu_nodes": {"hosts": {"gpu-01": nowhere, "gpu-02": nowhere}}}, {})
+    inventory(tmp_path, GPU_NODES, {})
     run = typed(tmp_path, "drift", "--check", "--limit", "gpu-01")
     assert run.rc == 2, run.output
     assert "The verdict is unknown: 0 drift, 1 unknown, 0 in sync, on 1 hosts; gpu-01: " in run.messages()
@@ -379,7 +381,7 @@ def test_what_a_module_refuses_reaches_the_user(tmp_path: Path) -> None:
     need_tool("dpkg-query")
     if os.path.isdir("/sys/module/ib_core"):
         skip_or_fail("needs a machine without RDMA")
-    inventory(tmp_path, {"gpu_nodes": group("gpu-01", gpu_node_packages={"debian": []})}, {})
+    inventory(tmp_path, {"gpu_nodes": {"hosts": {"gpu-01": {**site.HERE, "gpu_node_packages": {"debian": []}}}}}, {})
     run = typed(tmp_path, "nodes", "--check")
     assert run.rc == 2, run.output
     assert re.search(r"Looking for the RDMA subsystem: .*set on_absent to ignore", run.messages()), run.output
