@@ -30,6 +30,7 @@ PLAYBOOKS = (
     "tests/integration/test_modules.py",
     "tests/integration/test_bad_input.py",
     "tests/integration/test_inventories.py",
+    "tests/integration/test_mistakes.py",
     "tests/integration/drift/test_drift.py",
     "tests/integration/drift/test_drift_secrets.py",
     "tests/integration/drift/test_drift_stopped.py",
@@ -209,7 +210,7 @@ def page() -> str:
     about = {
         "plugins": "unit tests of the plugins that Ansible loads",
         "playbooks": "modules on Python 3.8, filters, actions and the drift callback, really run, in check mode too",
-        "playbooks, all": "the same with every Python of nodes, refusals, inventories, drift reports",
+        "playbooks, all": "the same with every Python of nodes, refusals, mistakes, inventories, drift reports",
         "roles": "roles and playbooks on a real API server, Prometheus and a controller, four-step drills",
         "artifact": "the built collection, installed where there is nothing else",
         "module code": "unit tests of what runs on nodes",

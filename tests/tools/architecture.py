@@ -31,6 +31,7 @@ ON_NODES = (
 ON_CLUSTER = ("gpu_operator", "node_labels", "training_job", "experiment")
 ELSEWHERE = ("drift", "awx", "monitoring", "switch_telemetry")
 PLAYBOOKS = (
+    "check",
     "site",
     "nodes",
     "reboot",

@@ -217,12 +217,17 @@ class Writer:
             for play in yaml.safe_load(text):
                 if "ansible.builtin.import_playbook" in play:
                     other = Path(play["ansible.builtin.import_playbook"]).stem
-                    variables = ", ".join(code("%s: %s" % item) for item in (play.get("vars") or {}).items())
+                    given = {
+                        name: value for name, value in (play.get("vars") or {}).items() if not name.startswith("__")
+                    }
+                    variables = ", ".join(code("%s: %s" % item) for item in given.items())
                     lines.append("* the playbook %s%s" % (code(other), " with " + variables if variables else ""))
                     continue
                 roles = [role["role"] for role in play.get("roles", [])]
                 roles += [task[key]["name"] for task in play.get("tasks", []) for key in task if key.endswith("_role")]
                 named = [linked(role, page_of("role", role)) for role in dict.fromkeys(roles)]
+                actions = [key for task in play.get("tasks", []) for key in task if key.startswith(COLLECTION + ".")]
+                named += [linked(action, page_of("module", action)) for action in actions]
                 tags = ", tags %s" % ", ".join(map(code, play["tags"])) if "tags" in play else ""
                 lines.append("* %s: on %s, %s%s" % (plain(play["name"]), code(play["hosts"]), ", ".join(named), tags))
             lines.append("")
