@@ -36,7 +36,8 @@ class ActionModule(ControllerAction):
         check_mode = bool(self._task.check_mode)
         # In check mode nothing was measured.
         measured = {} if check_mode else facts
-        fabric = next((own["fabric_check_verdict"] for own in measured.values() if "fabric_check_verdict" in own), {})
+        results = (own["fabric_check_verdict"] for own in measured.values() if "fabric_check_verdict" in own)
+        fabric: dict[str, t.Any] = next(results, {})
         verdict = fabric.get("verdict")
         verdicts = {node["name"]: node["verdict"] for node in fabric.get("report", {}).get("nodes", ())}
         nodes = [node_of(name, facts[name], name not in left, verdicts.get(name)) for name in names]

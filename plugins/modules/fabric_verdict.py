@@ -18,7 +18,7 @@ description:
   - Before that, the ports of the requested rails are checked. A port that is absent or not ACTIVE, and an MTU, rate, link layer or protocol that differs
     between the nodes of a rail, also fail. So does a port that is slower than most of the other rails of its node.
   - It runs on the controller, without a connection to a host. It does not measure anything itself.
-  - A table of at most 54 lines is shown on the terminal, with the worst first and the rest counted, unless the task has C(no_log).
+  - A table of at most 46 lines is shown on the terminal, with the worst first and the rest counted, unless the task has C(no_log).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:

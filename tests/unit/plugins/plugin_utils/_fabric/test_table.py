@@ -101,15 +101,15 @@ def test_the_report_of_64_nodes_with_eight_rails_fits_on_a_screen() -> None:
     report = worn(many(64, 8)).report()
     shown = table(report).splitlines()
     assert len(report["reasons"]) > 30
-    assert 40 < len(shown) <= LINES <= 54
+    assert 30 < len(shown) <= LINES
     assert max(map(len, shown)) <= 120
     assert shown[0] == "Fabric check: FAIL"
     reasons = [line for line in shown if line.startswith("  * ")]
     assert f"  and {len(report['reasons']) - len(reasons)} more, in the report" in shown
     measurements = [line for line in shown if line.startswith("Rail ")]
-    assert len(measurements) == 12
+    assert len(measurements) == 8
     assert " fail" in measurements[0]
-    assert "and 4 more rails and tests: 4 unknown" in shown
+    assert "and 8 more rails and tests: 4 fail, 4 unknown" in shown
     assert len(sentence(report, "/srv/fabric.html")) < 600
 
 
@@ -122,8 +122,8 @@ def test_rails_that_do_not_fit_are_counted() -> None:
     measurements = [line for line in shown if line.startswith("Rail ")]
     assert measurements[0].startswith("Rail 9, ib_write_bw: 4 fail")
     assert measurements[1].startswith("Rail 0, rping: 4 pass")
-    assert len(measurements) == 12
-    assert "and 8 more rails and tests: 8 pass" in shown
+    assert len(measurements) == 8
+    assert "and 12 more rails and tests: 12 pass" in shown
 
 
 @pytest.mark.parametrize("number", [8, 16])
