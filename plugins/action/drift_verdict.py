@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ..module_utils._errors import FabricError
@@ -55,24 +56,17 @@ class ActionModule(ControllerAction):
             "drift_message": message,
         }
         failed = bool(problems) or (arguments["drift_fail"] and verdict in arguments["fail_on"])
-        result: Json = {}
         if arguments["artifact"]:
-            whole = {"drift_report": artifact(report)}
+            data["drift_report"] = artifact(report)
+        whole = [path for path in files if path != os.path.abspath(paths.get("prometheus", ""))]
+        text = sentence(report, 1) + (". All of it: %s" % whole[-1] if whole else "")
+        result: Json = {"changed": False, "failed": failed, "verdict": verdict, "counts": counts, "files": files}
+        result.update(published=published, msg="%s. %s" % ("; ".join(problems), text) if problems else text)
+        if failed:
             # Ansible shows this key of a failed task only with -vvv; the callback reads it.
-            if failed:
-                result["invocation"] = {"ansible_stats": whole}
-            else:
-                data.update(whole)
-        result.update(
-            changed=False,
-            failed=failed,
-            verdict=verdict,
-            counts=counts,
-            files=files,
-            published=published,
-            msg="%s. %s" % ("; ".join(problems), message) if problems else message,
-            ansible_stats={"data": data, "per_host": False, "aggregate": False},
-        )
+            result["invocation"] = {"ansible_stats": data}
+        else:
+            result["ansible_stats"] = {"data": data, "per_host": False, "aggregate": False}
         return result
 
     def _report(self, own: Json, arguments: Json) -> tuple[Json, list[str]]:

@@ -16,13 +16,20 @@ from ..module_utils._errors import FabricError
 from ..modules.fabric_verdict import ARGUMENT_SPEC
 from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._fabric.page import page
-from ..plugin_utils._fabric.table import table
+from ..plugin_utils._fabric.table import lines, sentence
 from ..plugin_utils._fabric.verdict import judge
 from ..plugin_utils._fabric.vocabulary import CHECK_MODE, NO_RESULT
-
-MAX_REASONS = 10
+from ..plugin_utils._terminal import show
 
 display = Display()
+
+
+class Files(t.NamedTuple):
+    """Paths of files with the report, those among them that were changed, and why others were not written."""
+
+    present: list[str]
+    changed: list[str]
+    errors: list[str]
 
 
 class ActionModule(ControllerAction):
@@ -37,51 +44,45 @@ class ActionModule(ControllerAction):
         values = (arguments["nodes"], arguments["results"], request, arguments["min_share"], started)
         report = judge(*values, arguments["nccl"], self._silence(arguments))
         if not self._task.no_log:
-            display.display(table(report))
-        files, errors = self._write(report, arguments)
-        message = summary(report)
-        if errors:
-            message = "Could not write the report: %s. %s" % ("; ".join(errors), message)
-        failed = bool(errors) or report["verdict"] in arguments["fail_on"]
-        result = {"changed": bool(files), "failed": failed, "msg": message}
-        return {**result, "files": files, "verdict": report["verdict"], "report": report}
+            show(display, lines(report))
+        files = self._write(report, arguments)
+        message = sentence(report, files.present[-1] if files.present and not self._task.check_mode else None)
+        if files.errors:
+            message = "Could not write the report: %s. %s" % ("; ".join(files.errors), message)
+        failed = bool(files.errors) or report["verdict"] in arguments["fail_on"]
+        result = {"changed": bool(files.changed), "failed": failed, "msg": message}
+        result.update(files=files.changed, verdict=report["verdict"])
+        if not failed:
+            # Ansible prints what a failed task returns, and with -v also the others, except for those with this key.
+            result.update(report=report, _ansible_verbose_override=True)
+        return result
 
     def _silence(self, arguments: dict[str, t.Any]) -> str:
         """Return why a result is missing, if nothing else explains it."""
         return CHECK_MODE if self._task.check_mode and not arguments["results"] else NO_RESULT
 
-    def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> tuple[list[str], list[str]]:
-        """Write the files whose text differs; return their paths, and why some could not be written."""
+    def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> Files:
+        """Write the files whose text differs."""
         texts = {
             "json_path": json.dumps(report, indent=1, allow_nan=False) + "\n",
             "html_path": page(report),
         }
-        files, errors = [], []
+        files = Files([], [], [])
         for name, text in texts.items():
             if not arguments[name]:
                 continue
             path = self._loader.path_dwim(arguments[name])
             try:
                 if self.write_report(path, text):
-                    files.append(path)
+                    files.changed.append(path)
+                files.present.append(path)
             except (FabricError, OSError) as exc:
-                errors.append(str(exc))
-        return files, errors
+                files.errors.append(str(exc))
+        return files
 
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def summary(report: dict[str, t.Any]) -> str:
-    """Return the verdict and its first reasons, as one message."""
-    reasons = report["reasons"]
-    text = "The verdict on the fabric is %s" % report["verdict"]
-    if reasons:
-        text += ": " + "; ".join(reasons[:MAX_REASONS])
-    if len(reasons) > MAX_REASONS:
-        text += "; and %d more reasons" % (len(reasons) - MAX_REASONS)
-    return text
-
-
-__all__ = ("MAX_REASONS", "ActionModule", "summary")
+__all__ = ("ActionModule",)

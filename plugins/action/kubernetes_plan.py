@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import typing as t
 
 from ansible.utils.display import Display
@@ -13,7 +14,9 @@ from ansible.utils.display import Display
 from ..modules.kubernetes_plan import ARGUMENT_SPEC
 from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._drift.diff import diff_text
+from ..plugin_utils._drift.text import printable
 from ..plugin_utils._kubernetes.plan import Options, plan, sentence
+from ..plugin_utils._terminal import BAD, Line, show
 
 # Characters of a diff that are shown.
 MAX_DIFF = 20000
@@ -21,6 +24,10 @@ MAX_DIFF = 20000
 display = Display()
 
 RETURNED = ("problems", "differences", "certificates", "resources", "diff")
+# Lines of problems on the terminal, and characters of the message.
+MAX_LINES = 40
+MAX_MESSAGE = 500
+WIDTH = 120
 
 
 class ActionModule(ControllerAction):
@@ -29,7 +36,7 @@ class ActionModule(ControllerAction):
     ARGUMENT_SPEC = ARGUMENT_SPEC
 
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Make the plan, and fail with everything that prevents it."""
+        """Make the plan, and show what prevents it."""
         options = Options(
             source=arguments["source"],
             ignore=arguments["ignore_preflight_errors"],
@@ -51,15 +58,31 @@ class ActionModule(ControllerAction):
         if shown:
             display.display(shown)
         if decision["problems"]:
-            result.update(failed=True, msg=refusal(decision["problems"]))
+            result["msg"] = refusal(decision["problems"])
+            if not self._task.no_log:
+                show(display, problem_lines(decision["problems"]))
         return result
 
 
+def problem_lines(problems: t.Sequence[str]) -> list[Line]:
+    """Return what prevents the plan as lines for the terminal, and the number of the problems left out."""
+    rows: list[str] = []
+    for number, problem in enumerate(problems):
+        part = textwrap.wrap(printable(problem), WIDTH, initial_indent="  * ", subsequent_indent="    ", max_lines=4)
+        if len(rows) + len(part) > MAX_LINES:
+            rows.append("  and %d more" % (len(problems) - number))
+            break
+        rows += part
+    return [Line("What prevents a cluster of these hosts:", BAD), *map(Line, rows)]
+
+
 def refusal(problems: t.Sequence[str]) -> str:
-    """Return everything that prevents the plan, as one message."""
-    return "Creating a cluster of these hosts: nothing was changed. %s" % "; ".join(
-        problem.rstrip(".") for problem in problems
-    )
+    """Return what prevents the plan as one message: all of it if it is short, else the first problem."""
+    head = "Creating a cluster of these hosts: nothing was changed. "
+    texts = [problem.rstrip(".") for problem in problems]
+    if len("; ".join(texts)) <= MAX_MESSAGE:
+        return head + "; ".join(texts)
+    return head + "%d problems; first: %s" % (len(texts), textwrap.shorten(texts[0], MAX_MESSAGE, placeholder=" ..."))
 
 
-__all__ = ("ActionModule", "refusal")
+__all__ = ("ActionModule", "problem_lines", "refusal")

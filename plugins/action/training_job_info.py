@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..modules.training_job_info import ARGUMENT_SPEC
+from ..plugin_utils._progress import clock
 
 MODULE = "rdmaops.gpu_fabric.training_job_info"
 # How long reads may fail, in seconds: an API server may be upgraded while a job runs for days.
@@ -63,9 +64,10 @@ class ActionModule(ActionBase):
 
     def _show_progress(self, arguments: t.Mapping[str, t.Any], waited: float, text: str) -> None:
         if not self._task.no_log:
-            clock = "%d:%02d:%02d" % (waited // 3600, waited // 60 % 60, waited % 60)
             # Not to standard output, which a program may read.
-            display.display("%s %s/%s: %s" % (clock, arguments["namespace"], arguments["name"], text), stderr=True)
+            display.display(
+                "%s %s/%s: %s" % (clock(waited), arguments["namespace"], arguments["name"], text), stderr=True
+            )
 
 
 def reached_limit(info: t.Mapping[str, t.Any], arguments: t.Mapping[str, t.Any], waited: float) -> str | None:

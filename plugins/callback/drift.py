@@ -65,7 +65,9 @@ options:
   table:
     description:
       - When to show hosts and what is not in sync on the terminal, at the end of the run. V(check) means if the run is
-        in check mode.
+        in check mode and has a task that judges the drift, as the playbook C(drift) has. V(always) means at the end of
+        every run.
+      - It has at most 60 lines, worst first, and counts the rest. Without a terminal, lines are not wrapped.
       - With a callback for standard output whose name ends in C(json) or C(jsonl), it is written to standard error.
     type: str
     choices: [check, always, never]
@@ -98,18 +100,33 @@ import time
 import typing as t
 
 from ansible import constants, context, release
+from ansible.playbook.block import Block
 from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 
-from ..plugin_utils._drift.objects import FAILED, OK, SKIPPED, UNREACHABLE, VERDICT_ACTION, Limits, Task, objects_of
+from ..plugin_utils._drift.objects import (
+    FAILED,
+    OK,
+    OWN,
+    SKIPPED,
+    UNREACHABLE,
+    VERDICT_ACTION,
+    Limits,
+    Task,
+    objects_of,
+)
 from ..plugin_utils._drift.report import Recorder
 from ..plugin_utils._drift.run import Run, publish, write
-from ..plugin_utils._drift.text import table
+from ..plugin_utils._drift.text import lines
+from ..plugin_utils._terminal import Line, show
 
 # Writing the report takes at most this share of the run, in processor time, which does not depend on the other work of
 # the machine. A write of less than QUICK seconds is never delayed.
 SHARE = 0.02
 QUICK = 0.05
+
+# The role of playbook drift, whose main tasks judge.
+ROLE = OWN + "drift"
 
 CORE = tuple(int(part) for part in release.__version__.split(".")[:2])
 
@@ -127,6 +144,7 @@ class CallbackModule(CallbackBase):
         self._run: Run | None = None
         self._playbooks = 0
         self._ended = False
+        self._judges = False
         self._next_write = 0.0
         self._outcomes: dict[tuple[str, str], list[str]] = {}
         self._jobs: dict[tuple[str, str], Task] = {}
@@ -145,7 +163,9 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: t.Any) -> None:
         self._playbooks += 1
         self._ended = False
-        self._recorder().begin_playbook({play._uuid: play.get_name() for play in playbook.get_plays()})
+        plays = playbook.get_plays()
+        self._judges = self._judges or any(map(_judges, plays))
+        self._recorder().begin_playbook({play._uuid: play.get_name() for play in plays})
 
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
         variables = play.get_variable_manager().get_vars(play=play, include_hostvars=False)
@@ -179,10 +199,12 @@ class CallbackModule(CallbackBase):
         self._write(["report", "html", "prometheus"])
         choice = self.get_option("table")
         recorder = self._recorder()
-        if choice == "always" or (choice == "check" and recorder.check_mode):
+        if choice == "always" or (choice == "check" and recorder.check_mode and self._judges):
             # A JSON document on standard output must stay one.
             to_stderr = str(constants.DEFAULT_STDOUT_CALLBACK).endswith(("json", "jsonl"))
-            self._display.display("\n" + table(recorder.document(), self._display.columns), stderr=to_stderr)
+            terminal = (sys.stderr if to_stderr else sys.stdout).isatty()
+            width = self._display.columns if terminal else 0
+            show(self._display, [Line(""), *lines(recorder.document(), width)], to_stderr)
 
     def _write(self, names: t.Sequence[str]) -> None:
         paths = {name: self.get_option(name) for name in names}
@@ -278,6 +300,19 @@ class CallbackModule(CallbackBase):
         if action not in self._check_modes:
             self._check_modes[action] = _has_check_mode(action)
         return self._check_modes[action]
+
+
+def _judges(play: t.Any) -> bool:
+    """Return whether a play judges the drift, by its role or by a task."""
+    roles = [str(role.get_name(include_role_fqcn=True)) for role in play.roles]
+    return ROLE in roles or any(map(_has_verdict, [*play.pre_tasks, *play.tasks, *play.post_tasks]))
+
+
+def _has_verdict(entry: t.Any) -> bool:
+    """Return whether a task, or one of a block, judges the drift."""
+    if isinstance(entry, Block):
+        return any(map(_has_verdict, [*entry.block, *entry.rescue, *entry.always]))
+    return bool(getattr(entry, "resolved_action", None) == VERDICT_ACTION or entry.action == VERDICT_ACTION)
 
 
 def _part(result: t.Any, name: str) -> t.Any:

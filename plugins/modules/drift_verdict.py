@@ -210,11 +210,12 @@ counts:
       type: int
       sample: 1
 msg:
-  description: The verdict, with the first ten objects that have drifted or are unknown, drift first.
+  description: The verdict, with the first object that has drifted or is unknown, drift first, and the file that has all of them.
   returned: always
   type: str
   sample: >-
-    The verdict is drift: 1 drift, 0 unknown, 41 in sync, on 2 hosts; gpu-02: rdma_netns_mode ib_core: live shared, next boot exclusive, wanted exclusive
+    The verdict is drift: 1 drift, 0 unknown, 41 in sync, on 2 hosts; gpu-02: rdma_netns_mode ib_core: live shared, next boot exclusive, wanted exclusive. All
+    of it: /srv/drift/latest.html
 files:
   description: The files that were written.
   returned: when the report could be read

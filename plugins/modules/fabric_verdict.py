@@ -18,7 +18,7 @@ description:
   - Before that, the ports of the requested rails are checked. A port that is absent or not ACTIVE, and an MTU, rate, link layer or protocol that differs
     between the nodes of a rail, also fail. So does a port that is slower than most of the other rails of its node.
   - It runs on the controller, without a connection to a host. It does not measure anything itself.
-  - The table is shown on the terminal, unless the task has C(no_log).
+  - A table of at most 46 lines is shown on the terminal, with the worst first and the rest counted, unless the task has C(no_log).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -145,12 +145,11 @@ verdict:
   type: str
   sample: fail
 msg:
-  description: The verdict and its first ten reasons.
+  description: The verdict, the number of reasons, the first one, and the file that has all of them.
   returned: always
   type: str
   sample: >-
-    The verdict on the fabric is fail: rail 1: node gpu-03 (mlx5_1, ens2f0np0): all 3 measured pairs with it on this rail fail, not so on rail 0: its
-    card, cable or switch port (ib_write_bw down to 12.1 of 400 Gb/s, 3.0%, limit 80%)
+    Fabric check: FAIL, 24 reasons; first: rail 1: node gpu-03 (mlx5_1, ens2f0np0): the port is DOWN, not ACTIVE. All of it: /srv/reports/fabric.html
 files:
   description: The files that were written, or would be in check mode.
   returned: when the arguments are valid
@@ -158,8 +157,11 @@ files:
   elements: str
   sample: [/srv/reports/fabric.json]
 report:
-  description: The report.
-  returned: when the arguments are valid
+  description:
+    - The report. Ansible does not print it, not even with C(-v).
+    - If the task fails, the report is only in the files, because Ansible prints everything that a failed task returns. To have it in a variable regardless of
+      the verdict, set O(fail_on) to an empty list, and let a second task fail, as role P(rdmaops.gpu_fabric.fabric_check#role) does.
+  returned: when the task does not fail
   type: dict
   contains:
     schema:

@@ -12,8 +12,9 @@ version_added: 0.1.0
 description:
   - Turns what M(rdmaops.gpu_fabric.kubernetes_node_info) returned for all hosts into a plan that shows which host becomes the first control-plane node, which
     hosts must join, and which are already nodes.
-  - It fails and lists everything that prevents the plan at once, before anything is changed - networks that overlap, versions that kubeadm does not allow
-    together, swap, cgroup v1, ports in use, too little memory, two hosts with the same name, hosts that belong to another cluster.
+  - It lists everything that prevents the plan at once, before anything is changed, on the terminal and in RV(problems) - networks that overlap, versions that
+    kubeadm does not allow together, swap, cgroup v1, ports in use, too little memory, two hosts with the same name, hosts that belong to another cluster.
+  - It does not fail if something prevents the plan, because Ansible prints everything that a failed task returns. A second task must do so, with RV(msg).
   - The leftovers of an interrupted C(kubeadm init) or C(kubeadm join) of this collection are distinguished from a node, and are cleaned up by the next attempt.
     Leftovers of another tool or an administrator are not.
   - A host on which kubeadm is still running is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the
@@ -120,6 +121,12 @@ EXAMPLES = r"""
     settings: "{{ settings }}"
   run_once: true
   register: plan
+
+- name: Stop if something prevents it
+  ansible.builtin.fail:
+    msg: "{{ plan.msg }}"
+  when: plan.problems | length > 0
+  run_once: true
 """
 
 RETURN = r"""
@@ -145,6 +152,11 @@ plan:
         unmark: false
     joining: [gpu-1]
     joining_control_plane: []
+msg:
+  description: What prevents the plan, as one message. If that is long, the number of problems and the first one.
+  returned: if RV(problems) is not empty
+  type: str
+  sample: "Creating a cluster of these hosts: nothing was changed. gpu-1: swap is on (/dev/sda2)"
 problems:
   description: What prevents the plan.
   returned: always

@@ -58,7 +58,7 @@ def parts(
         "image": step("building the image"),
         "boot": step("booting "),
         "packages of the nodes": sum(row.seconds for row in done if row.action in PACKAGE_ACTIONS),
-        "reboot": sum(row.seconds for row in done if row.action == "reboot"),
+        "reboot": sum(row.seconds for row in done if row.action in ("reboot", "node_reboot")),
     }
     seconds_of["the collection"] = total - sum(seconds_of.values())
     return {name: round(seconds, 1) for name, seconds in seconds_of.items()}

@@ -217,10 +217,9 @@ class Writer:
             for play in yaml.safe_load(text):
                 if "ansible.builtin.import_playbook" in play:
                     other = Path(play["ansible.builtin.import_playbook"]).stem
-                    given = {
-                        name: value for name, value in (play.get("vars") or {}).items() if not name.startswith("__")
-                    }
-                    variables = ", ".join(code("%s: %s" % item) for item in given.items())
+                    variables = ", ".join(
+                        code("%s: %s" % item) for item in (play.get("vars") or {}).items() if item[0][0] != "_"
+                    )
                     lines.append("* the playbook %s%s" % (code(other), " with " + variables if variables else ""))
                     continue
                 roles = [role["role"] for role in play.get("roles", [])]

@@ -27,8 +27,10 @@ LEVELS = (
     ("_fabric", "_gpu_operator", "_node_drain", "_rdma_mode", "_rdma_mode_conflicts", "_training_job"),
     ("_host",),
     ("modules", "plugin_utils"),
-    ("plugin_utils/_drift", "plugin_utils/_experiment", "plugin_utils/_fabric", "plugin_utils/_kubernetes",
-     "plugin_utils/_run_check"),
+    (
+        "plugin_utils/_drift", "plugin_utils/_experiment", "plugin_utils/_fabric", "plugin_utils/_kubernetes",
+        "plugin_utils/_run_check", "plugin_utils/_run_summary",
+    ),
     ("action", "callback", "doc_fragments", "filter"),
 )  # fmt: skip
 LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}

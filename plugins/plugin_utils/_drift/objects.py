@@ -35,7 +35,7 @@ STEERING = frozenset(
         "import_tasks", "include_role", "include_tasks", "include_vars", "meta", "pause", "reboot", "set_fact",
         "set_stats", "tempfile", "validate_argument_spec", "wait_for", "wait_for_connection",
     )
-)  # fmt: skip
+) | {OWN + "node_reboot"}  # fmt: skip
 
 # They only read, as do modules that end in _info or _facts by Ansible's naming rules.
 LOOKING = frozenset(

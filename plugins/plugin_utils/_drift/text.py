@@ -14,16 +14,22 @@ import typing as t
 import unicodedata
 
 from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
+from .._terminal import BAD, DOUBTFUL, GOOD, Line, text_of
 from .report import STATUSES, count_statuses, totals
 
 Json = t.Dict[str, t.Any]
 
-MAX_HOSTS = 100
-MAX_OBJECTS = 100
+MAX_HOSTS = 16
+# Lines of objects by status. The whole table fits on a screen of 60 lines.
+OBJECT_LINES = {DRIFT: 16, UNKNOWN: 10}
+MAX_UNFINISHED = 5
 MAX_NAMED = 10
 MIN_WIDTH = 50
+# Characters of a line that is not wrapped.
+MAX_LINE = 400
 
 TITLES = {IN_SYNC: "in sync", DRIFT: "drift", UNKNOWN: "unknown"}
+COLORS = {IN_SYNC: GOOD, DRIFT: BAD, UNKNOWN: DOUBTFUL}
 
 
 # --- one object ---------------------------------------------------------------------------------------------------
@@ -76,7 +82,7 @@ def _describe_status(resource: Json) -> str:
     return description + (", repaired" if resource["repaired"] else "")
 
 
-def sentence(report: Json) -> str:
+def sentence(report: Json, number: int = MAX_NAMED) -> str:
     """Return the verdict with the first objects that are not in sync, drift first."""
     counts = totals(report)
     parts = ["%d %s" % (counts[status], TITLES[status]) for status in reversed(STATUSES)]
@@ -84,9 +90,9 @@ def sentence(report: Json) -> str:
     if not report["hosts"]:
         head = "The verdict is %s: nothing was checked" % report["verdict"]
     named = [_shorten("%s: %s" % (host, describe(resource)), 300) for host, resource in not_in_sync(report)]
-    reasons = named[:MAX_NAMED]
-    if len(named) > MAX_NAMED:
-        reasons.append("and %d more objects" % (len(named) - MAX_NAMED))
+    reasons = named[:number]
+    if len(named) > number:
+        reasons.append("and %d more objects" % (len(named) - number))
     if not report["complete"]:
         left = report["incomplete"]
         reasons.append("not complete: " + ", ".join(_shorten(reason, 200) for reason in left[:3]))
@@ -95,11 +101,11 @@ def sentence(report: Json) -> str:
     return "; ".join([head, *reasons])
 
 
-def not_in_sync(report: Json) -> list[tuple[str, Json]]:
+def not_in_sync(report: Json, statuses: t.Sequence[str] = (DRIFT, UNKNOWN)) -> list[tuple[str, Json]]:
     """Return the objects with drift or an unknown status, with their hosts; drift first."""
     return [
         (host, resource)
-        for status in (DRIFT, UNKNOWN)
+        for status in statuses
         for host, entry in report["hosts"].items()
         for resource in entry["objects"]
         if resource["status"] == status
@@ -109,36 +115,56 @@ def not_in_sync(report: Json) -> list[tuple[str, Json]]:
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
-def table(report: Json, width: int) -> str:
-    """Return hosts with their counts, and the objects not in sync, in lines of at most ``width`` columns."""
-    width = max(width, MIN_WIDTH)
-    lines = ["Drift: %s" % report["verdict"].upper()]
+def table(report: Json, width: int = 0) -> str:
+    """Return the lines without color."""
+    return text_of(lines(report, width))
+
+
+def lines(report: Json, width: int = 0) -> list[Line]:
+    """Return hosts with their counts, and the objects not in sync, worst first, in at most 60 lines.
+
+    :param width: columns of the terminal. Without one, no line is wrapped.
+    """
+    width = width and max(width, MIN_WIDTH)
+    shown = [Line("Drift: %s" % report["verdict"].upper(), COLORS[report["verdict"]])]
     ranked = sorted(report["hosts"].items(), key=lambda item: -STATUSES.index(item[1]["status"]))
-    rows = [(host, count_statuses(entry["objects"])) for host, entry in ranked]
-    if rows:
-        column = min(max([5] + [columns(host) for host, _counts in rows[:MAX_HOSTS]]), width - 34)
-        lines.append("%s%9s%9s%9s" % (fit("host", column), "drift", "unknown", "in sync"))
-        for host, counts in rows[:MAX_HOSTS]:
-            lines.append(fit(host, column) + "".join("%9d" % counts[name] for name in (DRIFT, UNKNOWN, IN_SYNC)))
-        if len(rows) > MAX_HOSTS:
-            lines.append("and %d more hosts" % (len(rows) - MAX_HOSTS))
-    else:
-        lines.append("Nothing was checked.")
-    wrong = not_in_sync(report)
-    for status in (DRIFT, UNKNOWN):
-        of_status = [pair for pair in wrong if pair[1]["status"] == status]
-        if of_status:
-            lines += ["", TITLES[status]]
-        for host, resource in of_status[:MAX_OBJECTS]:
-            lines.append("  " + fit("%s: %s" % (host, describe(resource)), width - 2).rstrip())
-        if len(of_status) > MAX_OBJECTS:
-            lines.append("  and %d more, in the report" % (len(of_status) - MAX_OBJECTS))
+    shown += _hosts([(host, entry["status"], count_statuses(entry["objects"])) for host, entry in ranked], width)
+    for status, number in OBJECT_LINES.items():
+        texts = ["%s: %s" % (host, describe(resource)) for host, resource in not_in_sync(report, [status])]
+        shown += _part(TITLES[status], texts, number, width, COLORS[status])
     if not report["complete"]:
-        lines += ["", "not complete"]
-        lines += ["  " + fit(why, width - 2).rstrip() for why in report["incomplete"][:MAX_NAMED]]
-        if len(report["incomplete"]) > MAX_NAMED:
-            lines.append("  and %d more, in the report" % (len(report["incomplete"]) - MAX_NAMED))
-    return "\n".join(lines) + "\n"
+        shown += _part("not complete", report["incomplete"], MAX_UNFINISHED, width, DOUBTFUL)
+    return shown
+
+
+def _hosts(rows: list[tuple[str, str, t.Mapping[str, int]]], width: int) -> list[Line]:
+    if not rows:
+        return [Line("Nothing was checked.")]
+    column = max([5] + [columns(host) for host, _status, _counts in rows[:MAX_HOSTS]])
+    column = min(column, width - 34) if width else column
+    shown = [Line("%s%9s%9s%9s" % (fit("host", column), "drift", "unknown", "in sync"))]
+    for host, status, counts in rows[:MAX_HOSTS]:
+        text = fit(host, column) + "".join("%9d" % counts[name] for name in (DRIFT, UNKNOWN, IN_SYNC))
+        shown.append(Line(text, COLORS[status]))
+    rest = [status for _host, status, _counts in rows[MAX_HOSTS:]]
+    if rest:
+        parts = ["%d %s" % (rest.count(status), TITLES[status]) for status in reversed(STATUSES) if status in rest]
+        shown.append(Line("and %d more hosts: %s" % (len(rest), ", ".join(parts))))
+    return shown
+
+
+def _part(title: str, texts: t.Sequence[str], number: int, width: int, color: str) -> list[Line]:
+    """Return texts under a title, in at most ``number`` lines, and the number of those left out."""
+    if not texts:
+        return []
+    shown: list[str] = []
+    for place, text in enumerate(texts):
+        part = wrap(text, width - 4, 3) if width else [_shorten(text, MAX_LINE)]
+        if len(shown) + len(part) > number:
+            shown.append("  and %d more, in the report" % (len(texts) - place))
+            break
+        shown += ["  " + part[0], *("    " + line for line in part[1:])]
+    return [Line(""), Line(title, color), *map(Line, shown)]
 
 
 def printable(text: str) -> str:
@@ -162,6 +188,22 @@ def _columns(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def wrap(text: str, width: int, number: int) -> list[str]:
+    """Return text in at most ``number`` lines of at most ``width`` columns. The last one is cut if it is too long."""
+    text = printable(text)
+    rows: list[str] = []
+    while columns(text) > width and len(rows) < number - 1:
+        taken = kept = 0
+        while taken + _columns(text[kept]) <= width:
+            taken += _columns(text[kept])
+            kept += 1
+        blank = text.rfind(" ", 0, kept + 1)
+        end = blank if blank > width // 2 else kept
+        rows.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*rows, fit(text, width).rstrip()]
 
 
 def fit(text: str, width: int) -> str:
@@ -237,9 +279,11 @@ __all__ = (
     "describe",
     "fit",
     "format_value",
+    "lines",
     "metrics",
     "not_in_sync",
     "printable",
     "sentence",
     "table",
+    "wrap",
 )

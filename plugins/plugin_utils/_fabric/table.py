@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""A fabric report as a table for the terminal."""
+"""A fabric report for the terminal: a table that fits on a screen, and a sentence."""
 
 from __future__ import annotations
 
@@ -14,56 +14,132 @@ import textwrap
 import typing as t
 import unicodedata
 
+from .._terminal import BAD, DOUBTFUL, GOOD, Line, text_of
 from . import checks as fabric_checks
 from . import gpus
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, Json, bound, percent, printable, short, speed
 
 WIDTH = 120
+# Lines of the whole table. Together with the headings, and with what ansible-core 2.19 shows of a task that fails on
+# standard error, it fits on a screen of 60 lines.
+LINES = 46
+REASON_LINES = 9
+MEASUREMENTS = 8
+COLORS = {PASS: GOOD, UNKNOWN: DOUBTFUL, FAIL: BAD}
+
+
+class Group(t.NamedTuple):
+    """The measurements of one test on one rail."""
+
+    rail: int
+    test: str
+    entries: list[Json]
+
+    @property
+    def verdict(self) -> str:
+        """The worst one."""
+        return max((entry["verdict"] for entry in self.entries), key=VERDICTS.index)
+
+    @property
+    def rank(self) -> tuple[t.Any, ...]:
+        """The worst verdict comes first, then the one with most of it."""
+        worst = [entry for entry in self.entries if entry["verdict"] == self.verdict != PASS]
+        return -VERDICTS.index(self.verdict), -len(worst), self.rail, TESTS.index(self.test)
+
+
+def sentence(report: t.Mapping[str, t.Any], path: str | None = None) -> str:
+    """Return the verdict, its first reason, and the file that has all of it."""
+    reasons = report["reasons"]
+    text = "Fabric check: %s" % report["verdict"].upper()
+    if reasons:
+        text += ", 1 reason: " if len(reasons) == 1 else ", %d reasons; first: " % len(reasons)
+        text += short(reasons[0], 300).rstrip(".")
+    if path:
+        text += ". All of it: %s" % path
+    elif reasons:
+        text += ". For all of it, set html_path (fabric_check_report_html)"
+    return text
 
 
 def table(report: t.Mapping[str, t.Any]) -> str:
-    """Return a report for the terminal: verdict, reasons, and the measurements by rail and test."""
-    lines = ["Fabric check: %s" % report["verdict"].upper()]
-    lines += _wrap(report["reasons"][:20])
-    if len(report["reasons"]) > 20:
-        lines.append("  and %d more reasons, in the report" % (len(report["reasons"]) - 20))
-    checks = fabric_checks.lines(report["checks"])
-    lines += [""] + [
-        part for text in checks + gpus.lines(report) for part in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
-    ]
-    groups: dict[tuple[int, str], list[Json]] = {}
+    """Return the lines without color."""
+    return text_of(lines(report))
+
+
+def lines(report: t.Mapping[str, t.Any]) -> list[Line]:
+    """Return a report in at most LINES lines: verdict, reasons, and the measurements by rail and test, worst first."""
+    head = [Line("Fabric check: %s" % report["verdict"].upper(), COLORS[report["verdict"]])]
+    head += [Line(text) for text in _reasons(report["reasons"])] + [Line("")]
+    for text in fabric_checks.lines(report["checks"]) + gpus.lines(report):
+        head += [Line(part) for part in _wrap(text, "", "  ", 2)]
+    return head + _measurements(report, LINES - len(head))
+
+
+def _reasons(reasons: t.Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    for number, reason in enumerate(reasons):
+        part = _wrap(reason, "  * ", "    ", 3)
+        if len(shown) + len(part) > REASON_LINES:
+            return [*shown, "  and %d more, in the report" % (len(reasons) - number)]
+        shown += part
+    return shown
+
+
+def _wrap(text: str, first: str, others: str, number: int) -> list[str]:
+    parts = textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=others, max_lines=number, placeholder=" ..."
+    )
+    return parts or [first.rstrip()]
+
+
+def _measurements(report: t.Mapping[str, t.Any], room: int) -> list[Line]:
+    """Return a line for each test on each rail, and the nodes of the worst ones as far as there is room."""
+    entries: dict[tuple[int, str], list[Json]] = {}
     for entry in report["pairs"]:
-        groups.setdefault((entry["rail"], entry["test"]), []).append(entry)
+        entries.setdefault((entry["rail"], entry["test"]), []).append(entry)
+    groups = sorted((Group(*key, own) for key, own in entries.items()), key=lambda group: group.rank)
     order = [node["name"] for node in report["nodes"]]
     order += sorted({entry[end] for entry in report["pairs"] for end in ("client", "server")} - set(order))
-    drawn = False
-    for (rail, test), entries in sorted(groups.items(), key=lambda group: (group[0][0], TESTS.index(group[0][1]))):
-        lines += ["", _summary(rail, test, entries)]
-        names = [name for name in order if any(name in (entry["client"], entry["server"]) for entry in entries)]
-        fine = all(entry["verdict"] == PASS for entry in entries)
-        if fine and len(names) > 4:
-            continue
-        # The square of a ring would be mostly empty; that of many nodes is wider than the terminal.
-        if len(names) <= 8 or (len(names) <= 32 and len(entries) * 4 >= len(names) * (len(names) - 1)):
-            lines += _matrix(names, order, test, entries)
-            drawn = True
-        if not fine:
-            lines += _list([entry for entry in entries if entry["verdict"] != PASS])
-    if drawn:
-        lines += ["", "Client down, server across, by number. A number is the share of the link's rate in percent;"]
-        lines.append("+ pass, ! fail, ? unknown, . not requested. The limit is %s." % bound(report["min_share"]))
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    legend = ["", "Client down, server across, by number. A number is the share of the link's rate in percent;"]
+    legend.append("+ pass, ! fail, ? unknown, . not requested. The limit is %s." % bound(report["min_share"]))
+    shown, rest = groups[:MEASUREMENTS], groups[MEASUREMENTS:]
+    room -= len(shown) + len(legend) + (2 if rest else 1)
+    measurements: list[Line] = []
+    drawn = apart = False
+    for group in shown:
+        matrix, details = _details(group, order, room - 2)
+        drawn, room = drawn or matrix, room - len(details) - (2 if details else 0)
+        if details or apart or not measurements:
+            measurements.append(Line(""))
+        measurements.append(Line(_summary(group), COLORS[group.verdict]))
+        measurements += [Line(text.rstrip()) for text in details]
+        apart = bool(details)
+    if rest:
+        counts = collections.Counter(group.verdict for group in rest)
+        text = ", ".join("%d %s" % (counts[verdict], verdict) for verdict in reversed(VERDICTS) if counts[verdict])
+        measurements.append(Line("and %d more rails and tests: %s" % (len(rest), text)))
+    return measurements + [Line(text) for text in legend if drawn]
 
 
-def _wrap(texts: t.Iterable[str]) -> list[str]:
-    return [
-        line
-        for text in texts
-        for line in textwrap.wrap(text, WIDTH, initial_indent="  * ", subsequent_indent="    ") or ["  *"]
-    ]
+def _details(group: Group, order: list[str], room: int) -> tuple[bool, list[str]]:
+    """Return whether there is a matrix, and the lines on the nodes of a test on a rail, as far as they fit."""
+    wrong = [entry for entry in group.entries if entry["verdict"] != PASS]
+    if not wrong:
+        return False, []
+    names = [name for name in order if any(name in (entry["client"], entry["server"]) for entry in group.entries)]
+    # The square of a ring would be mostly empty; that of many nodes is wider than the terminal.
+    if len(names) <= 8 or (len(names) <= 32 and len(group.entries) * 4 >= len(names) * (len(names) - 1)):
+        matrix = _matrix(names, order, group.test, group.entries)
+    else:
+        matrix = []
+    lists = [_list(wrong, 12), _list(wrong, 4)]
+    choices = [(True, matrix + rows) for rows in (*lists, [])] if matrix else []
+    choices += [(False, rows) for rows in lists]
+    return next((choice for choice in choices if len(choice[1]) <= room), (False, []))
 
 
-def _summary(rail: int, test: str, entries: list[Json]) -> str:
+def _summary(group: Group) -> str:
+    entries = group.entries
     counts = collections.Counter(entry["verdict"] for entry in entries)
     parts = ["%d %s" % (counts[verdict], verdict) for verdict in VERDICTS if counts[verdict]]
     rates = [entry["gbps"] for entry in entries if entry["gbps"] is not None]
@@ -72,7 +148,7 @@ def _summary(rail: int, test: str, entries: list[Json]) -> str:
         parts.append(_span(speed(min(rates)), speed(max(rates))) + " Gb/s")
     if shares:
         parts.append(_span(percent(min(shares)), percent(max(shares))) + " of the link's rate")
-    return "Rail %d, %s: %s" % (rail, test, ", ".join(parts))
+    return "Rail %d, %s: %s" % (group.rail, group.test, ", ".join(parts))
 
 
 def _span(low: str, high: str) -> str:
@@ -87,14 +163,14 @@ def _matrix(names: list[str], order: list[str], test: str, entries: list[Json]) 
     digits = max(len(str(number[name])) for name in names)
     room = min(max(_columns(printable(name)) for name in names), WIDTH - 6 - digits - width * len(names))
     head = " " * (room + digits + 4)
-    lines = [head + "".join(str(number[name]).rjust(width) for name in names)]
+    rows = [head + "".join(str(number[name]).rjust(width) for name in names)]
     for client in names:
         row = "  " + str(number[client]).rjust(digits) + "  " + _fit(printable(client), room)
         for server in names:
             entry = cells.get((client, server))
             row += ("-" if client == server else _cell(entry, shares)).rjust(width)
-        lines.append(row)
-    return lines
+        rows.append(row)
+    return rows
 
 
 def _cell(entry: Json | None, shares: bool) -> str:
@@ -107,18 +183,24 @@ def _cell(entry: Json | None, shares: bool) -> str:
     return str(number) + ("" if entry["verdict"] == PASS else mark)
 
 
-def _list(entries: list[Json], number: int = 12) -> list[str]:
-    entries = sorted(entries, key=lambda entry: -VERDICTS.index(entry["verdict"]))
-    lines = []
+def _list(entries: list[Json], number: int) -> list[str]:
+    entries = sorted(entries, key=_badness)
+    rows: list[str] = []
     for entry in entries[:number]:
         text = "  %s  %s -> %s: %s" % (
             entry["verdict"].ljust(len(UNKNOWN)), printable(entry["client"]), printable(entry["server"]),
             printable(short(entry["error"] or "")),
         )  # fmt: skip
-        lines += textwrap.wrap(text, WIDTH, subsequent_indent=" " * 11, drop_whitespace=False)
+        rows += textwrap.wrap(
+            text, WIDTH, subsequent_indent=" " * 11, drop_whitespace=False, max_lines=2, placeholder=" ..."
+        )
     if len(entries) > number:
-        lines.append("  and %d more" % (len(entries) - number))
-    return lines
+        rows.append("  and %d more" % (len(entries) - number))
+    return rows
+
+
+def _badness(entry: Json) -> tuple[int, float]:
+    return -VERDICTS.index(entry["verdict"]), 1.0 if entry["share"] is None else entry["share"]
 
 
 def _columns(text: str) -> int:
@@ -137,4 +219,4 @@ def _fit(text: str, room: int) -> str:
     return text + " " * (room - _columns(text))
 
 
-__all__ = ("table",)
+__all__ = ("LINES", "lines", "sentence", "table")

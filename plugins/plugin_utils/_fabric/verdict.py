@@ -89,7 +89,7 @@ def _requested_tests(plan: Plan) -> list[str]:
 def _gaps(hosts: t.Mapping[str, Json], plan: Plan) -> list[str]:
     """Return what was not checked, or not requested."""
     parts = {"pairs": plan.pairs, "rails": plan.rails, "tests": _requested_tests(plan)}
-    gaps = ["nothing was requested: wanted has no %s" % name for name, values in parts.items() if not values]
+    gaps = [_not_requested(name, hosts) for name, values in parts.items() if not values]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
         start = "node %s" % printable(node)
@@ -100,6 +100,17 @@ def _gaps(hosts: t.Mapping[str, Json], plan: Plan) -> list[str]:
         if plan.pairs and node not in paired:
             gaps.append(start + " is in no pair: nothing was measured with it")
     return gaps
+
+
+def _not_requested(name: str, hosts: t.Mapping[str, Json]) -> str:
+    """Return why there are none of the pairs, rails or tests."""
+    reachable = any(host["reachable"] for host in hosts.values())
+    if name == "rails" and reachable and not any(host["rails"] for host in hosts.values()):
+        return (
+            "no RDMA device was found on any node (or fabric_check_exclude leaves none), and the inventory names no "
+            'rails: look at "rdma link" on a node'
+        )
+    return "nothing was requested: wanted has no %s" % name
 
 
 def _unknown_results(pairs: list[Json]) -> list[str]:

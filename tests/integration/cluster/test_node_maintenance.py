@@ -20,11 +20,12 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import identity
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support import faults, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import NEW_BOOT as AFTER
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import cordoned, end_lease, holder, note
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID as BEFORE
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, RENAMED, SOFT, copied
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
     HERE,
     PROGRAM,
@@ -35,80 +36,6 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
 )
 
 Json = t.Any
-RAILS = [{"name": f"mlx5_{n}", "pci_address": f"0000:{n:02x}:00.0", "node_guid": f"::{n}"} for n in (1, 2)]
-SOFT = {"name": "rxe0", "pci_address": None, "node_guid": "5054:00ff:fe12:3456"}
-# As kernel names become names by PCI address.
-RENAMED = [{**rail, "name": f"rocep{n}s0"} for n, rail in enumerate(RAILS, 1)]
-
-HEAD = """#!/usr/bin/python
-import json, os, subprocess
-from ansible.module_utils.basic import AnsibleModule
-
-OPTIONS = ("netns_mode", "persistent", "runtime", "on_absent", "all_netns", "gather", "reboot_timeout", "msg")
-module = AnsibleModule(argument_spec={name: {"type": "raw"} for name in OPTIONS}, supports_check_mode=True)
-with open(os.environ["TEST_MACHINE"]) as stream:
-    machine = json.load(stream)
-"""
-MODULES = {
-    "rdma_system": HEAD
-    + """
-wrong = machine["mode"] != module.params["netns_mode"]
-module.exit_json(
-    changed=False,
-    boot_id=machine["boot_id"],
-    mode={"live": machine["mode"]},
-    reboot_required=wrong,
-    reboot_would_help=True,
-    reboot_reason="The running mode is %s and %s is configured." % (machine["mode"], module.params["netns_mode"]),
-    reboot_cause="cause-" + module.params["netns_mode"],
-)
-""",
-    "rdma_info": HEAD
-    + """
-module.exit_json(changed=False, devices=machine["devices"], unreadable=[])
-""",
-    "reboot": HEAD
-    + """
-if not module.check_mode:
-    if "broken" in machine:
-        module.fail_json(msg=machine["broken"])
-    with open(os.environ["TEST_MACHINE"], "w") as stream:
-        json.dump({**machine, **machine["next"]}, stream)
-    for argv in machine["then"]:
-        subprocess.run(argv, check=True)
-module.exit_json(changed=True, rebooted=not module.check_mode)
-""",
-}
-
-
-def copied(place: Path) -> Path:
-    """Make a copy of the collection with the stand-ins, and return what Ansible calls the path of collections."""
-    target = place / "ansible_collections/rdmaops/gpu_fabric"
-    role = target / "roles/node_maintenance"
-    for folder in (target / "plugins/modules", target / "roles"):
-        folder.mkdir(parents=True)
-    for source, kept in ((COLLECTION, ("plugins", "roles")), (COLLECTION / "plugins", ("modules",))):
-        for entry in source.iterdir():
-            if entry.name not in kept and not entry.name.startswith((".", "__")):
-                (target / entry.relative_to(COLLECTION)).symlink_to(entry)
-    for entry in (COLLECTION / "plugins/modules").glob("*.py"):
-        if entry.stem not in MODULES:
-            (target / "plugins/modules" / entry.name).symlink_to(entry)
-    for name, text in MODULES.items():
-        (target / "plugins/modules" / f"{name}.py").write_text(text)
-    (role / "tasks").mkdir(parents=True)
-    for name in ("defaults", "meta", "vars"):
-        (role / name).symlink_to(COLLECTION / "roles/node_maintenance" / name)
-    reboots = 0
-    for entry in (COLLECTION / "roles/node_maintenance/tasks").iterdir():
-        text = entry.read_text()
-        reboots += text.count("ansible.builtin.reboot:")
-        text = text.replace("ansible.builtin.reboot:", "rdmaops.gpu_fabric.reboot:")
-        text = text.replace("/var/lib/rdmaops/reboot.yml", '"{{ test_memory }}/reboot.yml"')
-        text = text.replace("/etc/kubernetes/kubelet.conf", '"{{ test_memory }}/kubelet.conf"')
-        (role / "tasks" / entry.name).write_text(text)
-    assert reboots == 1
-    return place
 
 
 class Site:

@@ -113,7 +113,7 @@ def test_slices_are_merged(host: Place) -> None:
 
 
 def test_a_document_on_the_standard_output_stays_one(host: Place) -> None:
-    host.write(host.play(copy("a")))
+    host.write(host.play(copy("a")), VERDICT)
     environment = {**host.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
     argv = host.command(host.book, "--check")
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)

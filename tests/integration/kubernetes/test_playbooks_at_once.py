@@ -34,6 +34,7 @@ TASKS = (
     "Look at the host",
     "Record what the host is",
     "Plan how the hosts become nodes of one cluster",
+    "Refuse hosts that cannot become one cluster",
     "Create the cluster, and join the other nodes",
 )
 PYTHON = """#!/bin/sh

@@ -40,6 +40,6 @@ def test_the_table_that_is_shown_is_what_is_printed() -> None:
     away = {"unreachable": True, "msg": "Failed to connect to the host via ssh: Connection timed out"}
     run.add("gpu-4", objects_of(PING, UNREACHABLE, away))
     run.end()
-    shown = table(run.document(), 120)
+    shown = table(run.document())
     print(shown)
     assert re.findall(r"^```console\n(.*?)^```", PAGE, re.M | re.S) == [shown]

@@ -30,7 +30,7 @@ EVENTS = [
     event(1.0, "Install packages", "ansible.builtin.package", 55.0),
     event(60.0, "Bring", "rdmaops.gpu_fabric.rdma_system", 30.0),
     event(100.0, "Reboot the node", "ansible.builtin.reboot", 80.0),
-    event(200.0, "Reboot the node", "reboot", 70.0),
+    event(200.0, "Reboot the node", "rdmaops.gpu_fabric.node_reboot", 70.0),
 ]
 
 
@@ -39,7 +39,7 @@ def test_a_task_takes_until_its_last_host_has_done_it() -> None:
         ("Install packages", "package", 55.0),
         ("Bring", "rdma_system", 30.0),
         ("Reboot the node", "reboot", 80.0),
-        ("Reboot the node", "reboot", 70.0),
+        ("Reboot the node", "node_reboot", 70.0),
     ]
 
 

@@ -63,15 +63,15 @@ def test_the_lease_covers_every_wait(reboot: Json, ready: Json, hosts: int, fork
             continue
         limit = int(role.task(file, task["name"], "timeout", **given))
         seen.add(module_of(task))
-        if module_of(task) == "ansible.builtin.reboot":
+        if module_of(task) == "rdmaops.gpu_fabric.node_reboot":
             # It may use up both of its waits before its task is stopped.
             assert limit >= 2 * int(reboot) + 60
         if task["name"] == DEVICES:
             # The last look begins a pause after the time is over.
             waited += int(ready) + int(role.task(file, DEVICES, "delay", **given))
         waited += limit
-    own = {f"rdmaops.gpu_fabric.{name}" for name in ("owned_files", "rdma_info", "rdma_system")}
-    assert seen == {"ansible.builtin.reboot", *own}
+    own = {f"rdmaops.gpu_fabric.{name}" for name in ("node_reboot", "owned_files", "rdma_info", "rdma_system")}
+    assert seen == own
     name = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
     lease = int(role.task("node.yml", name, "lease_duration", **given))
     # And the time until the module has renewed it.

@@ -45,6 +45,11 @@ def act(directory: Path, arguments: Json = None, check_mode: bool = True) -> Jso
     return run_action(plugin, arguments or {}, directory, check_mode=check_mode)
 
 
+def statistics(done: Json) -> Json:
+    """Return what the run keeps; of a failed task by the callback."""
+    return done["invocation"]["ansible_stats"] if done["failed"] else done["ansible_stats"]["data"]
+
+
 # what was found, the arguments, the verdict, whether the task fails
 @pytest.mark.parametrize(
     ("statuses", "given", "verdict", "failed"),
@@ -65,21 +70,33 @@ def test_when_it_fails(tmp_path: Path, statuses: list[str], given: Json, verdict
     publish(*statuses)
     done = act(tmp_path, given)
     assert (done["verdict"], done["failed"], done["changed"]) == (verdict, failed, False)
-    data = done["ansible_stats"]["data"]
-    assert [data["drift_" + name] for name in ("verdict", "counts", "message")] == [
-        verdict,
-        done["counts"],
-        done["msg"],
-    ]
+    data = statistics(done)
+    assert [data["drift_" + name] for name in ("verdict", "counts")] == [verdict, done["counts"]]
+    assert data["drift_message"].startswith(f"The verdict is {verdict}: ")
     assert done["counts"] == {status: statuses.count(status) for status in ("in_sync", "unknown", "drift")}
-    assert done["ansible_stats"]["per_host"] is False
+    # What a failed task returns is printed, but for its invocation.
+    assert ("ansible_stats" in done, "invocation" in done) == (not failed, failed)
+    assert failed or done["ansible_stats"]["per_host"] is False
 
 
 def test_the_message_names_what_drifted(tmp_path: Path) -> None:
     publish("in_sync", "drift")
     done = act(tmp_path)
     assert done["msg"] == "The verdict is drift: 1 drift, 0 unknown, 1 in sync, on 1 hosts; gpu-1: k n1: differs"
-    assert done["ansible_stats"]["data"]["drift_hosts"] == {"drift": ["gpu-1"], "unknown": []}
+    assert statistics(done)["drift_hosts"] == {"drift": ["gpu-1"], "unknown": []}
+    assert statistics(done)["drift_message"] == done["msg"]
+
+
+def test_the_message_is_one_sentence_and_names_the_file(tmp_path: Path) -> None:
+    publish(*["drift"] * 5, "unknown")
+    done = act(tmp_path, {"report": "r.json", "html": "r.html", "prometheus": "r.prom"})
+    assert done["msg"] == (
+        "The verdict is drift: 5 drift, 1 unknown, 0 in sync, on 1 hosts; gpu-1: k n0: differs; and 5 more objects."
+        f" All of it: {tmp_path}/r.html"
+    )
+    # What a workflow and a notification get names more.
+    assert "gpu-1: k n4: differs; gpu-1: k n5: " in statistics(done)["drift_message"]
+    assert "All of it" not in act(tmp_path, {"prometheus": "r.prom"})["msg"]
 
 
 def test_without_the_callback(tmp_path: Path) -> None:
@@ -104,7 +121,9 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     assert done["failed"] is True
     assert done["verdict"] == "in_sync"
     assert done["msg"].startswith(f"Writing {tmp_path}/file/r.json: File exists")
-    assert done["msg"].endswith("The verdict is in_sync: 0 drift, 0 unknown, 1 in sync, on 1 hosts")
+    assert done["msg"].endswith(
+        f"The verdict is in_sync: 0 drift, 0 unknown, 1 in sync, on 1 hosts. All of it: {tmp_path}/r.html"
+    )
     assert done["files"] == [str(tmp_path / "r.html")]
 
 
@@ -179,9 +198,9 @@ def test_the_report_as_an_artifact(tmp_path: Path) -> None:
     publish("drift")
     done = act(tmp_path, {"artifact": True})
     assert done["failed"] is True
-    assert "drift_report" not in done["ansible_stats"]["data"]
+    assert "ansible_stats" not in done
     assert done["invocation"]["ansible_stats"]["drift_report"]["verdict"] == "drift"
-    assert "invocation" not in act(tmp_path)
+    assert "drift_report" not in statistics(act(tmp_path))
 
 
 def test_what_cannot_be_published_hides_no_verdict(tmp_path: Path) -> None:
@@ -193,7 +212,7 @@ def test_what_cannot_be_published_hides_no_verdict(tmp_path: Path) -> None:
     assert done["published"] == []
     assert f"Reading the kubeconfig {tmp_path}/none: no such file" in done["msg"]
     assert "Publishing the drift report at ftp://example.org/x: it is not a URL that begins with http" in done["msg"]
-    assert done["msg"].endswith("The verdict is drift: 1 drift, 0 unknown, 0 in sync, on 1 hosts; gpu-1: k n0: differs")
+    assert "The verdict is drift: 1 drift, 0 unknown, 0 in sync, on 1 hosts; gpu-1: k n0: differs" in done["msg"]
     assert (tmp_path / "r.json").exists()
 
 

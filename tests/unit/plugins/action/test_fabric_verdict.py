@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import fabric_verdict as plugin
@@ -22,8 +23,10 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.modules import fabric_verdic
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.vocabulary import WANTED
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import many, worn
 
 Json = t.Any
 
@@ -61,10 +64,15 @@ class Shown:
     """What the action showed on the terminal."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.parts: list[tuple[str, str | None]] = []
 
-    def display(self, text: str) -> None:
-        self.texts.append(text)
+    def display(self, text: str, color: str | None, stderr: bool) -> None:
+        assert not stderr
+        self.parts.append((text, color))
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _color in self.parts)
 
 
 @pytest.fixture
@@ -82,14 +90,16 @@ WORST = (
     "rail 0: the only measured pair fails between a and b: with two nodes it is not known which end it is, "
     "or the rail itself (its switch) (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)"
 )
+WHOLE = "For all of it, set html_path (fabric_check_report_html)"
 
 
 def test_a_pass(tmp_path: Path, shown: Shown) -> None:
     done = act(arguments(), tmp_path)
     assert (done["failed"], done["changed"], done["files"], done["verdict"]) == (False, False, [], "pass")
-    assert done["msg"] == "The verdict on the fabric is pass"
+    assert done["msg"] == "Fabric check: PASS"
     assert done["report"]["verdict"] == "pass"
-    assert shown.texts == [table(done["report"])]
+    assert shown.text == table(done["report"])
+    assert shown.parts[0] == ("Fabric check: PASS\n", constants.COLOR_OK)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,14 +123,10 @@ def test_when_it_fails(given: t.Callable[..., Json], fail_on: Json, failed: bool
     done = act(given(**({} if fail_on is None else {"fail_on": fail_on})), tmp_path)
     assert done["failed"] is failed
     if given is bad:
-        assert done["msg"] == "The verdict on the fabric is fail: " + WORST
-
-
-def test_no_more_than_ten_reasons_are_told() -> None:
-    reasons = [f"r{number}" for number in range(13)]
-    text = "The verdict on the fabric is fail: " + "; ".join(reasons[:10])
-    assert plugin.summary({"verdict": "fail", "reasons": reasons}) == text + "; and 3 more reasons"
-    assert plugin.summary({"verdict": "fail", "reasons": reasons[:10]}) == text
+        assert done["msg"] == f"Fabric check: FAIL, 1 reason: {WORST}. {WHOLE}"
+        assert shown.parts[0] == ("Fabric check: FAIL\n", constants.COLOR_ERROR)
+    # Ansible prints what a failed task returns.
+    assert ("report" in done) is not failed
 
 
 @pytest.mark.parametrize(
@@ -135,12 +141,12 @@ def test_no_more_than_ten_reasons_are_told() -> None:
 def test_why_nothing_was_measured(results: Json, check_mode: bool, why: str, tmp_path: Path, shown: Shown) -> None:
     tests = ["rping", "ib_write_bw", "nccl_tests"]
     nodes = {name: {**node, "pod": "ml/" + name, "gpus": 8} for name, node in arguments()["nodes"].items()}
-    done = act(arguments(results=results, tests=tests, nodes=nodes), tmp_path, check_mode)
+    done = act(arguments(results=results, tests=tests, nodes=nodes, fail_on=[]), tmp_path, check_mode)
     assert done["verdict"] == "unknown"
     missing = [pair["error"] for pair in done["report"]["pairs"] if pair["verdict"] == "unknown"]
     assert missing == [why] * (2 - len(results))
     assert done["report"]["nccl"]["error"] == why
-    assert "unknown, " + why in shown.texts[0]
+    assert "unknown, " + why in shown.text
 
 
 def test_files_the_four_steps(tmp_path: Path, shown: Shown) -> None:
@@ -183,11 +189,11 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, shown: Shown) -> None:
     done = act(bad(json_path="file/r.json", html_path="r.html", fail_on=[]), tmp_path)
     path = tmp_path / "file" / "r.json"
     assert done["msg"].startswith(f"Could not write the report: Writing {path}: ")
-    assert done["msg"].endswith("The verdict on the fabric is fail: " + WORST)
+    assert done["msg"].endswith(f". Fabric check: FAIL, 1 reason: {WORST}. All of it: {tmp_path}/r.html")
     assert (done["failed"], done["changed"], done["files"]) == (True, True, [str(tmp_path / "r.html")])
     done = act(arguments(html_path=str(tmp_path)), tmp_path)
     assert done["failed"] is True
-    assert done["msg"].endswith("The verdict on the fabric is pass")
+    assert done["msg"].endswith(". Fabric check: PASS")
 
 
 def test_a_report_that_is_not_readable_text_is_written_anew(tmp_path: Path, shown: Shown) -> None:
@@ -197,7 +203,7 @@ def test_a_report_that_is_not_readable_text_is_written_anew(tmp_path: Path, show
 
 def test_no_log_shows_nothing(tmp_path: Path, shown: Shown) -> None:
     assert act(arguments(), tmp_path, no_log=True)["verdict"] == "pass"
-    assert shown.texts == []
+    assert shown.text == ""
 
 
 def test_the_present_time_where_none_is_given(tmp_path: Path, shown: Shown) -> None:
@@ -263,6 +269,10 @@ def play(directory: Path, given: Json, *options: str) -> subprocess.CompletedPro
     variables = {"seen": given["nodes"], "ansible_connection": "ssh", "ansible_host": "host.invalid"}
     play = {"hosts": "nowhere", "gather_facts": False, "vars": variables, "tasks": tasks}
     (directory / "play.yml").write_text(json.dumps([play]))
+    return ansible(directory, *options)
+
+
+def ansible(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
     argv = [str(Path(sys.prefix) / "bin" / "ansible-playbook"), "-i", "nowhere,", *options, "play.yml"]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)
@@ -279,7 +289,10 @@ def test_in_a_playbook(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"CHANGED={changed} VERDICT=pass" in done.stdout
         why = "not proven: whether there are GPUs is not known on a, b"
-        assert why + "\n\nRail 0, rping: 1 pass\n       0 1\n  0  a - +\n" in done.stdout
+        assert (
+            why + "\n\nRail 0, rping: 1 pass\nRail 0, ib_write_bw: 1 pass, 388.0 Gb/s, 97.0% of the link's rate\n"
+            in done.stdout
+        )
         assert sorted(path.name for path in (tmp_path / "out").glob("*")) == files
     assert json.loads((tmp_path / "out" / "r.json").read_text())["pairs"][1]["share"] == 0.97
 
@@ -288,6 +301,40 @@ def test_in_a_playbook_that_fails(tmp_path: Path) -> None:
     done = play(tmp_path, bad(json_path="r.json"))
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Fabric check: FAIL" in done.stdout
-    assert "The verdict on the fabric is fail: rail 0: the only measured pair fails between a and b" in done.stdout
+    assert "FAIL, 1 reason: rail 0: the only measured pair fails between a and b" in done.stdout
     assert "CHANGED" not in done.stdout
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "fail"
+
+
+def test_role_fabric_check_ends_with_a_screen_and_keeps_the_report(tmp_path: Path) -> None:
+    fabric = worn(many(64, 8))
+    tasks = yaml.safe_load((COLLECTION / "roles/fabric_check/tasks/main.yml").read_text())[-2:]
+    assert [task["name"] for task in tasks] == ["Give the verdict", "Fail if the verdict requires it"]
+    kept = "REASONS={{ fabric_check_verdict.report.reasons | length }}"
+    plays = [
+        {"hosts": "nowhere", "gather_facts": False, "tasks": [{"block": tasks, "rescue": [{"debug": {"msg": kept}}]}]}
+    ]
+    variables = {
+        "__fabric_check_nodes": fabric.nodes,
+        "__fabric_check_rounds": [[{"client": client, "server": server} for client, server in fabric.wanted["pairs"]]],
+        "__fabric_check_results": fabric.results,
+        "__fabric_check_started": "2026-11-21T12:00:00Z",
+        "fabric_check_tests": ["rping", "ib_write_bw"],
+        "fabric_check_min_share": 0.8,
+        "fabric_check_report_json": "",
+        "fabric_check_report_html": str(tmp_path / "r.html"),
+        "fabric_check_fail_on": ["fail"],
+    }
+    (tmp_path / "variables.json").write_text(json.dumps(variables))
+    (tmp_path / "play.yml").write_text(json.dumps(plays))
+    done = ansible(tmp_path, "-v", "-e", "@variables.json")
+    reasons = len(fabric.report()["reasons"])
+    assert f"REASONS={reasons}" in done.stdout, done.stdout + done.stderr
+    lines = done.stdout[done.stdout.index("TASK [Give the verdict]") : done.stdout.index("TASK [debug]")].splitlines()
+    # Since ansible-core 2.19 the message and its source are also on standard error.
+    errors = done.stderr.splitlines()
+    assert len(lines) + len(errors) <= 60
+    assert max(map(len, lines + errors)) < 600
+    (fatal,) = [line for line in lines if line.startswith("fatal: ")]
+    assert f'"Fabric check: FAIL, {reasons} reasons; first: ' in fatal
+    assert f"All of it: {tmp_path}/r.html" in fatal

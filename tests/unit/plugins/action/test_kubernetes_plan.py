@@ -45,14 +45,56 @@ def test_a_plan() -> None:
     assert {resource["kind"] for resource in done["resources"]} == {"kubernetes_node"}
 
 
-def test_everything_that_stands_against_it_is_told_at_once() -> None:
+class Shown:
+    """What the action showed on the terminal."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def display(self, text: str, color: str | None = None, stderr: bool = False) -> None:
+        self.text += text
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    made = Shown()
+    monkeypatch.setattr(plugin, "display", made)
+    return made
+
+
+def test_everything_that_stands_against_it_is_told_at_once(shown: Shown) -> None:
     unfit = nodes(host={"swap": ["/swap"], "cgroup": "v1"})
     done = act(nodes=unfit, settings=settings(), control_plane=["cp-0", "cp-1"])
-    assert done["failed"] is True
+    # The role fails: what a failed task returns is printed.
+    assert not done.get("failed")
     assert done["msg"].startswith("Creating a cluster of these hosts: nothing was changed. ")
+    assert shown.text.startswith("What prevents a cluster of these hosts:\n  * ")
     for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be checked"):
-        assert text in done["msg"]
+        assert any(text in problem for problem in done["problems"])
+        assert text in shown.text
     assert {name: host["action"] for name, host in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
+
+
+def test_the_problems_of_many_hosts_fit_on_a_screen(shown: Shown) -> None:
+    many = {f"gpu-{number:02}": host(f"gpu-{number:02}", 20 + number, host={"swap": ["/swap"]}) for number in range(64)}
+    done = act(nodes={**nodes(), **many}, settings=settings())
+    assert len(done["problems"]) >= 64
+    lines = shown.text.splitlines()
+    assert len(lines) <= plugin.MAX_LINES + 2
+    assert max(map(len, lines)) <= 120
+    listed = sum(line.startswith("  * ") for line in lines)
+    assert lines[-1] == f"  and {len(done['problems']) - listed} more"
+    assert (
+        f"nothing was changed. {len(done['problems'])} problems; first: {done['problems'][0].rstrip('.')}"
+        in done["msg"]
+    )
+    assert len(done["msg"]) < 600
+
+
+def test_without_a_problem_nothing_is_shown(shown: Shown) -> None:
+    assert "msg" not in act(nodes=nodes(), settings=settings())
+    act(nodes=nodes(host={"swap": ["/swap"]}), settings=settings(), no_log=True)
+    assert shown.text == ""
 
 
 def of_ansible(value: Json) -> Json:
@@ -69,7 +111,7 @@ def test_a_difference_is_shown_whatever_kind_of_text_it_is(
     more: Json, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[str] = []
-    monkeypatch.setattr(plugin.display, "display", printed.append)
+    monkeypatch.setattr(plugin.display, "display", lambda text, **_color: printed.append(text))
     given = {"apiServer": {"extraArgs": [{"name": "v", "value": "2"}]}}
     live = cluster(node("cp-1", 10, control_plane=True), **KNOWN)
     there = {"cp-1": host("cp-1", 10, control_plane=True, membership=plane_member("cp-1"), cluster=live)}
@@ -86,7 +128,8 @@ def test_a_difference_is_shown_whatever_kind_of_text_it_is(
     refused = act(nodes=there, settings=wish, **more)
     assert "warnings" not in refused
     assert done["warnings"][0] in refused["msg"]
-    assert len(printed) == 2 * shown
+    diffs = [text for text in printed if "+    value: '2'" in text]
+    assert len(diffs) == 2 * shown
 
 
 def test_options_reach_the_plan() -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible import context
+from ansible.playbook.block import Block
 from ansible.playbook.handler import Handler
 from ansible.playbook.task import Task as AnsibleTask
 from ansible.utils.context_objects import CLIArgs
@@ -30,11 +31,19 @@ class Screen:
     verbosity = 0
 
     def __init__(self) -> None:
-        self.shown: list[tuple[str, bool]] = []
+        self.parts: list[tuple[str, bool]] = []
         self.errors: list[str] = []
 
-    def display(self, text: str, stderr: bool = False) -> None:
-        self.shown.append((text, stderr))
+    def display(self, text: str, color: str | None = None, stderr: bool = False) -> None:
+        self.parts.append((text, stderr))
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _stderr in self.parts)
+
+    @property
+    def tables(self) -> int:
+        return self.text.count("\nDrift: ")
 
     def error(self, text: str, wrap_text: bool = True) -> None:
         self.errors.append(text)
@@ -82,14 +91,20 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def play(key: str = "p", hosts: str = "ab", batch: str | None = None, inventory: str = "abc") -> Json:
+def play(key: str = "p", hosts: str = "ab", batch: str | None = None, inventory: str = "abc", **parts: Json) -> Json:
+    """Return a play of playbook drift, or one with other parts."""
     known = {
         "ansible_play_hosts_all": list(hosts),
         "ansible_play_batch": list(hosts if batch is None else batch),
         "groups": {"all": list(inventory)},
     }
     manager = SimpleNamespace(get_vars=lambda play, include_hostvars: known)
-    return SimpleNamespace(_uuid=key, get_name=lambda: key, get_variable_manager=lambda: manager)
+    parts = {"roles": [role("rdmaops.gpu_fabric.drift")], "pre_tasks": [], "tasks": [], "post_tasks": [], **parts}
+    return SimpleNamespace(_uuid=key, get_name=lambda: key, get_variable_manager=lambda: manager, **parts)
+
+
+def role(name: str) -> Json:
+    return SimpleNamespace(get_name=lambda include_role_fqcn: name)
 
 
 def task(action: str = "ansible.builtin.copy", kind: Json = AnsibleTask, **more: Json) -> Json:
@@ -210,8 +225,8 @@ def test_the_report_is_written_at_every_play_and_at_the_end(place: Place) -> Non
     assert (place.report()["verdict"], place.report()["check_mode"]) == ("unknown", True)
     place.end()
     assert (place.report()["verdict"], place.report()["complete"]) == ("in_sync", True)
-    ((shown, stderr),) = place.screen.shown
-    assert (shown.startswith("\nDrift: IN_SYNC\n"), stderr) == (True, False)
+    assert place.screen.text.startswith("\nDrift: IN_SYNC\n")
+    assert {stderr for _text, stderr in place.screen.parts} == {False}
 
 
 def test_a_write_that_takes_long_is_made_seldom(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,27 +253,51 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool,
     place = Place(tmp_path, table=option)
     place.start(play())
     place.end()
-    assert len(place.screen.shown) == shown
+    assert place.screen.tables == shown
+
+
+VERDICT = "rdmaops.gpu_fabric.drift_verdict"
+
+
+def block(*tasks: Json) -> Json:
+    made = Block()
+    made.block = list(tasks)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        ({"roles": []}, 0),
+        ({"roles": [role("rdmaops.gpu_fabric.gpu_node")], "tasks": [block(task("ansible.builtin.copy"))]}, 0),
+        ({"roles": [], "tasks": [task(VERDICT)]}, 1),
+        ({"roles": [], "tasks": [block(task("ansible.builtin.copy"), block(task(VERDICT)))]}, 1),
+    ],
+)
+def test_only_a_playbook_that_judges_shows_the_table(place: Place, parts: Json, shown: int) -> None:
+    place.start(play(**parts))
+    place.end()
+    assert place.screen.tables == shown
 
 
 def test_the_table_leaves_a_document_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin.constants, "DEFAULT_STDOUT_CALLBACK", "ansible.posix.jsonl")
     place.start(play())
     place.end()
-    assert [stderr for _text, stderr in place.screen.shown] == [True]
+    assert {stderr for _text, stderr in place.screen.parts} == {True}
 
 
 def test_the_end_of_the_process_concludes_a_run_that_did_not_end(place: Place) -> None:
     place.begin()
     place.ok({})
     place.callback._at_exit(os.getpid() + 1)
-    assert place.screen.shown == []
+    assert place.screen.parts == []
     place.callback._at_exit(os.getpid())
     assert place.report()["complete"] is False
-    assert "not complete" in place.screen.shown[0][0]
+    assert "not complete" in place.screen.text
     place.end()
     place.callback._at_exit(os.getpid())
-    assert len(place.screen.shown) == 2
+    assert place.screen.tables == 2
 
 
 def test_only_the_last_playbook_ends_the_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +309,7 @@ def test_only_the_last_playbook_ends_the_run(place: Place, monkeypatch: pytest.M
             place.ok({}, host=host)
         place.end()
         assert place.report()["complete"] is (number == 1)
-    assert len(place.screen.shown) == 1
+    assert place.screen.tables == 1
 
 
 def test_the_localhost_that_no_inventory_has(place: Place) -> None:

@@ -19,6 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import p
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import text as texts
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import Recorder
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._terminal import BAD
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import entry
 from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 
@@ -87,7 +88,7 @@ def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
 
 
 def test_the_table() -> None:
-    document = report({"gpu-1": [entry()], "gpu-2": [entry("drift", **MODE), entry("unknown", why="w" * 90)]})
+    document = report({"gpu-1": [entry()], "gpu-2": [entry("drift", **MODE), entry("unknown", why="w " * 90)]})
     assert texts.table(document, 60) == (
         "Drift: DRIFT\n"
         "host     drift  unknown  in sync\n"
@@ -95,23 +96,57 @@ def test_the_table() -> None:
         "gpu-1        0        0        1\n"
         "\n"
         "drift\n"
-        "  gpu-2: rdma_netns_mode ib_core: live shared, wanted exc...\n"
+        "  gpu-2: rdma_netns_mode ib_core: live shared, wanted\n"
+        "    exclusive\n"
         "\n"
         "unknown\n"
-        "  gpu-2: k n: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...\n"
+        f"  gpu-2: k n: {'w ' * 21}w\n"
+        f"    {'w ' * 27}w\n"
+        f"    {'w ' * 26}w...\n"
     )
     assert texts.table(report({}), 60) == "Drift: UNKNOWN\nNothing was checked.\n"
     assert "\nnot complete\n  the run is in progress" in texts.table(report({"a": [entry()]}, complete=False), 60)
+    assert texts.lines(document)[0] == ("Drift: DRIFT", BAD)
 
 
-def test_the_table_is_bounded() -> None:
-    document = report({f"h{number:03}": [entry("drift"), entry("unknown", "m")] for number in range(150)})
-    shown = texts.table(document, 80)
-    assert "and 50 more hosts" in shown
-    assert shown.count("  and 50 more, in the report") == 2
-    assert len(shown.splitlines()) < 320
-    unfinished = {**document, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(13)]}
-    assert texts.table(unfinished, 80).endswith("\n  gpu-9: not come to\n  and 3 more, in the report\n")
+def test_without_a_terminal_no_line_is_wrapped() -> None:
+    document = report({"gpu-1": [entry("drift", **MODE, why="w " * 90), entry("unknown", "m", why="v" * 1000)]})
+    shown = texts.table(document).splitlines()
+    assert f"  gpu-1: rdma_netns_mode ib_core: live shared, wanted exclusive ({'w ' * 90})" in shown
+    # A traceback is cut, and the report has it.
+    assert max(map(len, shown)) == 2 + texts.MAX_LINE
+
+
+@pytest.mark.parametrize("width", [0, 80])
+@pytest.mark.parametrize("why", ["w", "w " * 400])
+def test_the_table_of_many_hosts_fits_on_a_screen(width: int, why: str) -> None:
+    wrong = {f"h{number:03}": [entry("drift", why=why), entry("unknown", "m", why=why)] for number in range(150)}
+    document = report({**{f"s{number}": [entry()] for number in range(20)}, **wrong, "u": [entry("unknown")]})
+    document.update(complete=False, incomplete=[f"gpu-{number}: not come to: {why}" for number in range(13)])
+    shown = texts.table(document, width).splitlines()
+    # With the empty line before it.
+    assert len(shown) < 60
+    assert shown[2].split() == ["h000", "1", "1", "0"]
+    assert "and 155 more hosts: 134 drift, 1 unknown, 20 in sync" in shown
+    if why == "w":
+        counted = ["  and 134 more, in the report", "  and 141 more, in the report", "  and 8 more, in the report"]
+        assert [line for line in shown if line.endswith("more, in the report")] == counted
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", [""]),
+        ("a bc def", ["a bc def"]),
+        ("a bc def ghi", ["a bc def", "ghi"]),
+        ("abcdefghijklm", ["abcdefgh", "ijklm"]),
+        ("a bcdefghijklm", ["a bcdefg", "hijklm"]),
+        ("宽宽宽 宽宽宽", ["宽宽宽", "宽宽宽"]),
+        ("a bc def ghi jkl mno", ["a bc def", "ghi j..."]),
+    ],
+)
+def test_a_text_in_lines(text: str, rows: list[str]) -> None:
+    assert texts.wrap(text, 8, 2) == rows
 
 
 NAMES = st.text(min_size=1) | st.sampled_from(
@@ -125,7 +160,7 @@ def test_no_text_steers_the_terminal_or_widens_the_table(host: str, name: str, s
     shown = texts.table(report({host: [entry(status, name, why=name, item=host)]}), width)
     for line in shown.splitlines():
         assert line.isprintable(), line
-        assert texts.columns(line) <= max(width, texts.MIN_WIDTH)
+        assert not width or texts.columns(line) <= max(width, texts.MIN_WIDTH)
     assert texts.sentence(report({host: [entry(status, name)]})).isprintable()
 
 

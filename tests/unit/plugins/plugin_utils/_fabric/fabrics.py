@@ -77,6 +77,32 @@ def good(client: str, server: str, rail: int, test: str, **more: Json) -> Json:
     return {**found, **more}
 
 
+def many(number: int, rails: int, pairs: t.Iterable[tuple[str, str]] | None = None) -> Fabric:
+    """Return a fabric of this many nodes, in a ring unless there are pairs."""
+    names = [f"gpu-{place:02}" for place in range(number)]
+    fabric = Fabric("ab", rails, ("rping", "ib_write_bw"))
+    fabric.nodes = {name: copy.deepcopy(fabric.nodes["a"]) for name in names}
+    ends = list(zip(names, names[1:] + names[:1], strict=True) if pairs is None else pairs)
+    fabric.wanted["pairs"] = [list(pair) for pair in ends]
+    fabric.results = [
+        good(*pair, rail, test) for pair in ends for rail in range(rails) for test in ("rping", "ib_write_bw")
+    ]
+    return fabric
+
+
+def worn(fabric: Fabric) -> Fabric:
+    """Break a port of every fourth node, another kind of break on each rail, and leave measurements out."""
+    changes: t.Any = ({"state": "DOWN"}, {"netdev_mtu": 1500}, {"rate_gbps": 100.0}, {"active_mtu": None})
+    for place, node in enumerate(list(fabric.nodes)[::4]):
+        rail = place % len(fabric.wanted["rails"])
+        fabric.port(node, rail, **changes[place % 4])
+        for result in fabric.results:
+            if node in (result["client"], result["server"]) and result["rail"] == rail:
+                result.update({"ok": False, "error": "completion with error 12 " * 20} if place % 2 else {"gbps": 3.0})
+    fabric.results = [result for place, result in enumerate(fabric.results) if place % 11]
+    return fabric
+
+
 def entry(report: Json, client: str, server: str, rail: int, test: str) -> Json:
     wanted = (client, server, rail, test)
     return next(one for one in report["pairs"] if (one["client"], one["server"], one["rail"], one["test"]) == wanted)

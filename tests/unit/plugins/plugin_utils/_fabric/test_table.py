@@ -4,15 +4,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import typing as t
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric import table as fabric_table
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric import vocabulary as terms
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import LINES, sentence, table
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import STARTED, Fabric
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import (
+    STARTED,
+    Fabric,
+    many,
+    worn,
+)
 
 TABLE = """\
 Fabric check: FAIL
@@ -22,15 +29,6 @@ Fabric check: FAIL
 
 GPUDirect RDMA: not proven: whether there are GPUs is not known on a, b, c, d, e
 
-Rail 0, rping: 9 pass, 1 unknown
-       0 1 2 3 4
-  0  a - + + + +
-  1  b . - + + +
-  2  c . . - + +
-  3  d . . . - ?
-  4  e . . . . -
-  unknown  d -> e: no result came back
-
 Rail 0, ib_write_bw: 8 pass, 1 unknown, 1 fail, 12.1 to 388.0 Gb/s, 3.0% to 97.0% of the link's rate
           0    1    2    3    4
   0  a    -   97   97   97   97
@@ -39,6 +37,15 @@ Rail 0, ib_write_bw: 8 pass, 1 unknown, 1 fail, 12.1 to 388.0 Gb/s, 3.0% to 97.0
   3  d    .    .    .    -    ?
   4  e    .    .    .    .    -
   fail     b -> c: 12.1 Gb/s are 3.0% of the link's 400 Gb/s, the limit is 80%
+  unknown  d -> e: no result came back
+
+Rail 0, rping: 9 pass, 1 unknown
+       0 1 2 3 4
+  0  a - + + + +
+  1  b . - + + +
+  2  c . . - + +
+  3  d . . . - ?
+  4  e . . . . -
   unknown  d -> e: no result came back
 
 Client down, server across, by number. A number is the share of the link's rate in percent;
@@ -85,6 +92,74 @@ def test_a_table_is_not_too_wide(number: int) -> None:
     shown = table(judge(nodes, results, wanted, 0.8, STARTED))
     assert max(map(len, shown.splitlines())) <= 120
     assert "gpu-node" in shown
+
+
+# --- many nodes and rails -----------------------------------------------------------------------------------------
+
+
+def test_the_report_of_64_nodes_with_eight_rails_fits_on_a_screen() -> None:
+    report = worn(many(64, 8)).report()
+    shown = table(report).splitlines()
+    assert len(report["reasons"]) > 30
+    assert 30 < len(shown) <= LINES
+    assert max(map(len, shown)) <= 120
+    assert shown[0] == "Fabric check: FAIL"
+    reasons = [line for line in shown if line.startswith("  * ")]
+    assert f"  and {len(report['reasons']) - len(reasons)} more, in the report" in shown
+    measurements = [line for line in shown if line.startswith("Rail ")]
+    assert len(measurements) == 8
+    assert " fail" in measurements[0]
+    assert "and 8 more rails and tests: 4 fail, 4 unknown" in shown
+    assert len(sentence(report, "/srv/fabric.html")) < 600
+
+
+def test_rails_that_do_not_fit_are_counted() -> None:
+    fabric = many(4, 10)
+    for result in fabric.results:
+        if result["rail"] == 9 and result["test"] == "ib_write_bw":
+            result["gbps"] = 1.0
+    shown = table(fabric.report()).splitlines()
+    measurements = [line for line in shown if line.startswith("Rail ")]
+    assert measurements[0].startswith("Rail 9, ib_write_bw: 4 fail")
+    assert measurements[1].startswith("Rail 0, rping: 4 pass")
+    assert len(measurements) == 8
+    assert "and 12 more rails and tests: 12 pass" in shown
+
+
+@pytest.mark.parametrize("number", [8, 16])
+def test_all_pairs_of_a_worn_fabric_fit_on_a_screen(number: int) -> None:
+    names = [f"gpu-{place:02}" for place in range(number)]
+    report = worn(many(number, 8, itertools.combinations(names, 2))).report()
+    shown = table(report)
+    assert len(shown.splitlines()) <= LINES
+    # The worst has its nodes, too.
+    assert "\n  0  gpu-00" in shown or "\n   0  gpu-00" in shown
+
+
+@pytest.mark.parametrize(
+    ("report", "path", "text"),
+    [
+        ({"verdict": "pass", "reasons": []}, None, "Fabric check: PASS"),
+        ({"verdict": "pass", "reasons": []}, "/r.html", "Fabric check: PASS. All of it: /r.html"),
+        (
+            {"verdict": "unknown", "reasons": ["the first."]},
+            "/r.html",
+            "Fabric check: UNKNOWN, 1 reason: the first. All of it: /r.html",
+        ),
+        (
+            {"verdict": "fail", "reasons": ["the first", *["x"] * 23]},
+            None,
+            "Fabric check: FAIL, 24 reasons; first: the first. For all of it, set html_path (fabric_check_report_html)",
+        ),
+        (
+            {"verdict": "fail", "reasons": ["r" * 900]},
+            "/r.html",
+            f"Fabric check: FAIL, 1 reason: {'r' * 300}. All of it: /r.html",
+        ),
+    ],
+)
+def test_the_verdict_is_one_sentence(report: t.Any, path: str | None, text: str) -> None:
+    assert sentence(report, path) == text
 
 
 # share, digits, text

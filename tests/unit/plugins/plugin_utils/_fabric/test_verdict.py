@@ -138,6 +138,22 @@ def test_nothing_asked_for_is_unknown(what: str) -> None:
     assert judge({}, [], {"pairs": [], "rails": [], "tests": []}, 1, "")["verdict"] == "unknown"
 
 
+NO_DEVICE = (
+    "no RDMA device was found on any node (or fabric_check_exclude leaves none), and the inventory names no rails: look at "
+    '"rdma link" on a node'
+)
+
+
+def test_nodes_without_rdma_devices_are_named_as_such() -> None:
+    fabric = Fabric("ab", 0)
+    assert (fabric.report()["verdict"], fabric.report()["reasons"]) == ("unknown", [NO_DEVICE])
+    fabric.nodes["a"].update(reachable=False)
+    assert fabric.report()["reasons"] == [NO_DEVICE, "node a is not reachable: nothing was checked there"]
+    # Nothing is known of nodes that were not reached.
+    fabric.nodes["b"].update(reachable=False)
+    assert fabric.report()["reasons"][0] == "nothing was requested: wanted has no rails"
+
+
 def test_a_node_in_no_pair_is_not_passed() -> None:
     fabric = Fabric()
     fabric.nodes["e"] = copy.deepcopy(fabric.nodes["a"])

@@ -1,0 +1,19 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Action kubeadm: run the module of this name, and show progress."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..plugin_utils._progress import WaitingAction, at_most
+
+
+class ActionModule(WaitingAction):
+    """The action of this file."""
+
+    def doing(self, arguments: t.Mapping[str, t.Any]) -> str:
+        """Return what the module does, and for how long at most."""
+        return "kubeadm %s%s" % (arguments.get("action"), at_most(arguments, "timeout"))
