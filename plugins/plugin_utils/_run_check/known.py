@@ -33,9 +33,9 @@ OF_PLAYBOOKS: dict[str, Json] = {
 FACTS = (
     "drift_counts", "drift_hosts", "drift_message", "drift_report", "drift_verdict", "experiment_result",
     "experiment_results", "fabric_check_verdict", "gpu_node_changes", "gpu_node_mode", "gpu_node_reboot_reason",
-    "gpu_node_reboot_required", "gpu_node_reboot_would_help", "gpu_node_runtime_restart_required", "gpu_operator_gpus", "gpu_operator_result",
-    "secondary_network_plan", "training_image_check", "training_image_digest", "training_image_reference",
-    "training_job_result",
+    "gpu_node_reboot_required", "gpu_node_reboot_would_help", "gpu_node_runtime_restart_required", "gpu_operator_gpus",
+    "gpu_operator_result", "secondary_network_plan", "training_image_check", "training_image_digest",
+    "training_image_reference", "training_job_result",
 )  # fmt: skip
 
 # What AWX gives each job (awx_meta_vars in awx/main/models/unified_jobs.py and jobs.py, awx/api/views/webhooks.py).
