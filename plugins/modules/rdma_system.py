@@ -46,6 +46,14 @@ options:
       - With V(false), the file is neither written nor removed, and only the live mode is managed.
     type: bool
     default: true
+  state:
+    description:
+      - V(absent) removes the file that this module owns. What remains sets the mode of the next boot, which is V(shared) if nothing does.
+      - O(netns_mode) is then the mode that the host should have without the file. If another file, the kernel command line or the initramfs sets a different
+        one, that is reported in RV(after) and RV(conflicts), and left alone.
+    type: str
+    choices: [present, absent]
+    default: present
   runtime:
     description:
       - Whether to switch the live mode.
@@ -104,6 +112,12 @@ EXAMPLES = r"""
   rdmaops.gpu_fabric.rdma_system:
     netns_mode: shared
     runtime: require
+
+- name: Return to the kernel's default, and leave no file behind
+  rdmaops.gpu_fabric.rdma_system:
+    netns_mode: shared
+    state: absent
+    initramfs: rebuild
 """
 
 RETURN = r"""

@@ -214,6 +214,14 @@ ROLES = [
     Case("drift that would change something", ["drift"], GPU_NODES, [
         "Looking for drift: this run is not in check mode, and would change what it finds. Nothing was done.",
     ], task="Refuse to run without --check"),
+    Case("a teardown without consent", ["teardown"], GPU_NODES, [
+        "This playbook removes what the collection has set up on these hosts and in their cluster. Nothing was done.",
+        "give consent with teardown_ok=true.",
+    ], task="Refuse to remove anything without consent"),
+    Case("a teardown of one node", ["teardown", "-e", "teardown_ok=true", "--limit", "gpu-01"], GPU_NODES, [
+        "This playbook removes attachments from the whole cluster, and --limit leaves out gpu-02. Nothing was done.",
+        "take back single nodes with the playbook nodes and gpu_node_state=absent.",
+    ], task="Refuse to leave nodes out"),
 ]  # fmt: skip
 
 LONG = [*GROUPS, *LIMITS, *NAMES, *VALUES, *ROLES]

@@ -23,6 +23,7 @@ from .model import DEFAULT, MODULE, PARAMETER, Host, ModeError, mode_of
 ARGUMENTS: dict[str, t.Any] = {
     "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
     "persistent": {"type": "bool", "default": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "runtime": {"type": "str", "choices": ["auto", "never", "require"], "default": "auto"},
     "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
     "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
@@ -98,7 +99,7 @@ def observe(params: t.Mapping[str, t.Any], live: str | None, host: Host) -> Stat
     """Look at the host; nothing is changed."""
     desired = params["netns_mode"]
     src = host.sources()
-    plan = host.plan(desired, params["on_conflict"]) if params["persistent"] else None
+    plan = host.plan(desired, params["on_conflict"], params["state"]) if params["persistent"] else None
     tree = plan.before if plan else host.tree()
     problems = list(src.problems)
     differs = live not in (None, desired)
@@ -114,7 +115,10 @@ def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
     rebuild = params["initramfs"] == "rebuild" and bool(then.stale)
     if rebuild:
         then = _parameter_state(state.src, state.planned, rebuilt=True)
-    conflicts = state.plan.conflicts if state.plan else explain.contradictions(state.configured, desired)
+    if state.plan and params["state"] == "present":
+        conflicts = state.plan.conflicts
+    else:
+        conflicts = explain.contradictions(state.planned, desired)
     if mode_of(now.cmdline["next_boot"]) not in (None, desired):
         conflicts = conflicts + explain.boot_conflicts(state.src)
     may_switch = state.live not in (None, desired) and params["runtime"] != "never"

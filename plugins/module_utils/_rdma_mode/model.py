@@ -63,8 +63,8 @@ class Host(InitramfsHost):
     def tree(self) -> config.Tree:
         return config.read_tree(self.root, module=MODULE)
 
-    def plan(self, mode: str, on_conflict: str) -> Plan:
-        return kmod_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, RDMA_DROP_IN, "present", on_conflict)
+    def plan(self, mode: str, on_conflict: str, state: str) -> Plan:
+        return kmod_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, RDMA_DROP_IN, state, on_conflict)
 
     def other_namespaces(self) -> Survey:
         from .._netns import survey

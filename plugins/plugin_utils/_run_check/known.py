@@ -27,6 +27,8 @@ GROUPS = (
 OF_PLAYBOOKS: dict[str, Json] = {
     "node_maintenance_batch": {"type": "raw"},
     "site_foreign_variables": {"type": "list", "elements": "str", "default": []},
+    "teardown_gpu_operator_ok": {"type": "bool", "default": False},
+    "teardown_ok": {"type": "bool", "default": False},
 }
 
 # Facts that roles set, and the statistics of drift_verdict, which AWX passes to the next job of a workflow.

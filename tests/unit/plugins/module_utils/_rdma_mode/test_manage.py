@@ -111,7 +111,9 @@ class FakeHost(Host):
 
 def run(host: FakeHost, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
     defaults = {"runtime": "auto", "initramfs": "rebuild", "on_conflict": "fail", "on_absent": "fail"}
-    return manage({"netns_mode": "exclusive", "persistent": True, **defaults, **options}, check_mode, host)
+    return manage(
+        {"netns_mode": "exclusive", "persistent": True, "state": "present", **defaults, **options}, check_mode, host
+    )
 
 
 # what the host is like, options -> actions, live after, next boot after, reboot required after, would it help
@@ -121,6 +123,10 @@ OURS = {
 WRITE = f"Write {DROP_IN}"
 SWITCH = "Switch the RDMA subsystem from shared to exclusive"
 REBUILD = f"Rebuild {IMAGE}"
+REMOVE = f"Remove {DROP_IN}"
+SWITCH_BACK = "Switch the RDMA subsystem from exclusive to shared"
+BACK = {"netns_mode": "shared", "state": "absent"}
+THEIRS = {"/etc/modprobe.d/site.conf": "options ib_core netns_mode=0\n"}
 VERDICTS: list[tuple[dict[str, t.Any], dict[str, t.Any], tuple[t.Any, ...]]] = [
     ({}, {}, ([WRITE, SWITCH], "exclusive", "exclusive", False, True)),
     ({"spaces": [POD]}, {}, ([WRITE], "shared", "exclusive", True, True)),
@@ -136,6 +142,10 @@ VERDICTS: list[tuple[dict[str, t.Any], dict[str, t.Any], tuple[t.Any, ...]]] = [
     ({"files": OURS, "cmdline": "ib_core.netns_mode=1", "spaces": [POD]}, {}, ([], "shared", "shared", True, False)),
     ({"files": OURS, "cmdline": "ib_core.netns_mode=0", "spaces": [POD]}, {}, ([], "shared", "exclusive", True, True)),
     ({"files": OURS, "cmdline": None, "spaces": [POD]}, {}, ([], "shared", None, True, None)),
+    ({"live": "exclusive", "files": OURS}, BACK, ([REMOVE, SWITCH_BACK], "shared", "shared", False, True)),
+    ({"live": "exclusive", "files": OURS, "spaces": [POD]}, BACK, ([REMOVE], "exclusive", "shared", True, True)),
+    ({"live": "shared"}, BACK, ([], "shared", "shared", False, True)),
+    ({"live": "exclusive", "files": {**OURS, **THEIRS}}, BACK, ([REMOVE, SWITCH_BACK], "shared", "exclusive", False, False)),
 ]
 
 
@@ -156,7 +166,7 @@ def test_verdicts(
     assert result["after"]["next_boot"] == next_boot
     assert result["after"]["reboot_required"] is required
     assert result["after"]["reboot_would_help"] is would_help
-    assert len(host.done) == len([action for action in actions if not action.startswith("Write ")])
+    assert len(host.done) == len([action for action in actions if not action.startswith(("Write ", "Remove "))])
     assert checked == result
 
     again = run(host, **options)

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is on the nodes and in the cluster: listed before the first run, and compared after the teardown."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from testinfra.host import Host
+
+Json = t.Any
+Listing = dict[str, str]
+
+KEPT = podlab.EPHEMERAL / "listing.json"
+PLACES = "/boot /etc /opt /root /run/rdmaops /srv /usr/local /var/lib/rdmaops"
+# What joins the nodes to the lab's cluster, and what a running machine writes by itself.
+OF_THE_LAB = (
+    "/etc/cni/net.d/10-pods.conflist", "/etc/containerd/", "/etc/kubernetes/", "/etc/systemd/system/kubelet.service",
+    "/usr/local/bin/kubelet", "unit containerd", "unit kubelet",
+)  # fmt: skip
+OF_THE_MACHINE = ("/etc/mtab", "/etc/resolv.conf", "/root/.ansible", "/etc/ld.so.cache", "/boot/grub/grubenv")
+# Kinds whose objects come and go by themselves, and the nodes with their Leases.
+FLEETING = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "nodes", "pods", "endpoints",
+            "endpointslices.discovery.k8s.io", "controllerrevisions.apps", "csinodes.storage.k8s.io",
+            "componentstatuses"}  # fmt: skip
+
+
+def of_node(host: Host) -> Listing:
+    """Return files with their digests, units, users, and parameters of kernel modules and of rails."""
+    rows: Listing = {}
+    command = f"find {PLACES} -xdev -type f -exec sha256sum {{}} + 2>/dev/null || true"
+    for line in host.check_output(command).splitlines():
+        digest, _blank, path = line.partition("  ")
+        rows[path] = digest
+    for line in host.check_output("systemctl list-unit-files --no-legend --no-pager").splitlines():
+        name, state, *_preset = line.split()
+        rows[f"unit {name}"] = state
+    for line in host.check_output("getent passwd").splitlines():
+        rows["user " + line.split(":")[0]] = line
+    parameters = "grep -H . /sys/module/ib_core/parameters/* /proc/cmdline 2>/dev/null || true"
+    for line in host.check_output(parameters).splitlines():
+        path, _colon, value = line.partition(":")
+        rows[f"parameter {path}"] = value
+    for line in host.check_output("sysctl -a --pattern 'net[.]ipv4[.]conf[.](all|default|rail.)[.]'").splitlines():
+        name, _equals, value = line.partition(" = ")
+        rows[f"sysctl {name}"] = value
+    mode = host.run("rdma system show")
+    if mode.rc == 0:
+        rows["mode"] = mode.stdout.split()[1]
+    return rows
+
+
+def of_cluster(lab: podlab.PodLab) -> Listing:
+    """Return the names of all objects that stay where they are, and the labels and annotations of the nodes."""
+    kinds = lab.cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    rows: Listing = {}
+    for kind in sorted({*kinds} - FLEETING):
+        for item in lab.cluster.json("get", kind, "--all-namespaces")["items"]:
+            metadata = item["metadata"]
+            rows[f"{kind} {metadata.get('namespace', '')}/{metadata['name']}"] = ""
+    return rows
+
+
+def different(before: Listing, after: Listing) -> dict[str, tuple[str | None, str | None]]:
+    """Return what is not the same, without what belongs to the lab or to the machine."""
+    names = [
+        name
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name) and not name.startswith((*OF_THE_LAB, *OF_THE_MACHINE))
+    ]
+    return {name: (before.get(name), after.get(name)) for name in names}
+
+
+def of_packages(host: Host, paths: t.Iterable[str]) -> set[str]:
+    """Return which of these files and units dpkg knows, or a package's scripts have made for units of the package."""
+    return {path for path in paths if host.run(f"dpkg -S {shlex.quote(path)}").rc == 0}
+
+
+def keep(rows: Json) -> None:
+    KEPT.write_text(json.dumps(rows))
+
+
+def kept() -> Json:
+    return json.loads(KEPT.read_text())
