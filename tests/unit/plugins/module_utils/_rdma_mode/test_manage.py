@@ -145,7 +145,11 @@ VERDICTS: list[tuple[dict[str, t.Any], dict[str, t.Any], tuple[t.Any, ...]]] = [
     ({"live": "exclusive", "files": OURS}, BACK, ([REMOVE, SWITCH_BACK], "shared", "shared", False, True)),
     ({"live": "exclusive", "files": OURS, "spaces": [POD]}, BACK, ([REMOVE], "exclusive", "shared", True, True)),
     ({"live": "shared"}, BACK, ([], "shared", "shared", False, True)),
-    ({"live": "exclusive", "files": {**OURS, **THEIRS}}, BACK, ([REMOVE, SWITCH_BACK], "shared", "exclusive", False, False)),
+    (
+        {"live": "exclusive", "files": {**OURS, **THEIRS}},
+        BACK,
+        ([REMOVE, SWITCH_BACK], "shared", "exclusive", False, False),
+    ),
 ]
 
 
