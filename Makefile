@@ -69,6 +69,10 @@ fix: dev ## let ruff format and repair what it can
 docs: dev ## write docs/reference and the READMEs of roles anew from the code
 	@.venv/bin/python tests/tools/reference.py
 
+.PHONY: site
+site: dev ## render docs/ as a site with search, in .cache/site
+	@tests/tools/site/build.sh
+
 .PHONY: lock
 lock: dev ## resolve requirements/*.in anew
 	@tests/tools/lock.sh

@@ -230,7 +230,9 @@ def cluster(runner: Runner) -> None:
 def artifact(runner: Runner) -> None:
     """Build the artifact and use it where nothing else is installed."""
     runner.pytest("artifact", "tests/artifact", limit=1800)
-    if not runner.everything:
+    if runner.everything:
+        runner.command("site", [str(ROOT / "tests" / "tools" / "site" / "build.sh")], limit=900)
+    else:
         support(runner, everything=False)
 
 

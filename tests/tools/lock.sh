@@ -12,7 +12,7 @@ uv=.deps/uv/bin/uv
 [[ -x $uv ]] || { echo "lock: no $uv: 'make dev' could not get it" >&2; exit 1; }
 
 declare -A python=(
-  [bootstrap]=3.11 [dev]=3.11 [galaxy-importer]=3.11 [ansible-core-2.18]=3.11 [ansible-core-2.20]=3.12
+  [bootstrap]=3.11 [dev]=3.11 [galaxy-importer]=3.11 [site]=3.11 [ansible-core-2.18]=3.11 [ansible-core-2.20]=3.12
   [ansible-core-newest]=3.13 [python-3.8]=3.8
 )
 (($#)) || set -- "${!python[@]}"
