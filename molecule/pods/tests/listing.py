@@ -9,6 +9,7 @@ import shlex
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from testinfra.host import Host
@@ -18,10 +19,12 @@ Listing = dict[str, str]
 
 KEPT = podlab.EPHEMERAL / "listing.json"
 PLACES = "/boot /etc /opt /root /run/rdmaops /srv /usr/local /var/lib/rdmaops"
-# What joins the nodes to the lab's cluster, and what a running machine writes by itself.
+# What joins the nodes to the lab's cluster (tests/lab/kubelet.py), and what a running machine writes by itself.
+LAB = COLLECTION / "tests/lab/kubernetes_node"
 OF_THE_LAB = (
-    "/etc/cni/net.d/10-pods.conflist", "/etc/containerd/", "/etc/kubernetes/", "/etc/systemd/system/kubelet.service",
-    "/usr/local/bin/kubelet", "unit containerd", "unit kubelet",
+    *(f"/{path.relative_to(LAB)}" for path in sorted(LAB.rglob("*")) if path.is_file()),
+    "/etc/cni/net.d/10-pods.conflist", "/etc/kubernetes/", "/etc/systemd/system/multi-user.target.wants/",
+    "/usr/local/bin/kubelet", "unit containerd", "unit kubelet", "unit lab-pods", "unit var-lib-containerd",
 )  # fmt: skip
 OF_THE_MACHINE = ("/etc/mtab", "/etc/resolv.conf", "/root/.ansible", "/etc/ld.so.cache", "/boot/grub/grubenv")
 # Kinds whose objects come and go by themselves, and the nodes with their Leases.
