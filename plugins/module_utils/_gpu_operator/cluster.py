@@ -161,7 +161,7 @@ class Cluster:
         claims = self._gpu_claims()
         holders = []
         for pod in pods:
-            use = _gpu_use(pod) or ("" if _is_operators(pod) else claims.get(pod["metadata"].get("uid"), ""))
+            use = _gpu_use(pod, claims.get(pod["metadata"].get("uid"), ""))
             if use and pod["spec"].get("nodeName"):
                 metadata = pod["metadata"]
                 holders.append(
@@ -193,26 +193,22 @@ class Cluster:
         return result
 
 
-def _is_operators(pod: Object) -> bool:
-    """Whether a pod is of the operator's own DaemonSets, which come and go with the driver."""
-    return (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == "gpu-operator"
-
-
-def _gpu_use(pod: Object) -> str:
-    """Return what of a GPU a pod holds: resources that it requests, else device files or NVIDIA's runtime."""
+def _gpu_use(pod: Object, claim: str = "") -> str:
+    """Return what of a GPU a pod holds: resources that it requests, else device files, else its claim."""
     spec = pod["spec"]
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
         resources = container.get("resources") or {}
         for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             if _GPU.match(name) and str(amount) != "0":
                 return "%s: %s" % (name, amount)
-    if _is_operators(pod):
+    # Pods of the operator's own DaemonSets come and go with the driver.
+    if (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == "gpu-operator":
         return ""
     for volume in spec.get("volumes") or []:
         path = (volume.get("hostPath") or {}).get("path") or ""
         if path.startswith("/dev/nvidia"):
             return path
-    return ""
+    return claim
 
 
 __all__ = ("CRD", "DRIVER", "GPU_CLUSTER", "POLICY", "Cluster", "Resource")
