@@ -11,7 +11,7 @@ short_description: Set devlink parameters of every PCI device of a driver
 version_added: 0.1.0
 description:
   - Compares the runtime values of devlink parameters with the desired ones, on every device bound to the driver, and sets those that differ, in the order
-    given. See C(devlink-dev(8\)) and the kernel's Documentation/networking/devlink/devlink-params.rst.
+    given. See devlink-dev(8) and the kernel's Documentation/networking/devlink/devlink-params.rst.
   - On a host without such a device there is nothing to set.
 author:
   - rdmaops contributors (@rdmaops)

@@ -10,8 +10,8 @@ module: rdma_info
 short_description: List the RDMA devices of a host, in every network namespace
 version_added: 0.1.0
 description:
-  - Lists RDMA devices with their ports, GIDs and partition keys, from the kernel's RDMA netlink and from sysfs. See C(rdma-dev(8\)) and
-    C(rdma-link(8\)).
+  - Lists RDMA devices with their ports, GIDs and partition keys, from the kernel's RDMA netlink and from sysfs. See rdma-dev(8) and
+    rdma-link(8).
   - In mode V(exclusive), a device is visible only in the network namespace that it belongs to. With O(all_netns=true), the module visits all namespaces and
     reports which pod each device is in.
   - Anything that exists but cannot be read is null and is listed in RV(unreadable). Nothing is silently omitted, and missing values are never replaced with

@@ -11,7 +11,7 @@ short_description: Manage the network namespace mode of the RDMA subsystem
 version_added: 0.1.0
 description:
   - Sets the RDMA subsystem to mode V(exclusive), in which a device belongs to one network namespace, or V(shared), in which every namespace sees every device.
-    See C(rdma-system(8\)).
+    See rdma-system(8).
   - The mode depends on four sources, and the module reads all of them. The live mode; every line of modprobe.d, as kmod would evaluate it; the kernel command
     line of this boot and of the default boot entry; and the initramfs of that entry, which may load ib_core before modprobe.d of the root file system is
     visible.
@@ -58,7 +58,7 @@ options:
     description:
       - Whether to switch the live mode.
       - The kernel refuses this with EBUSY while any network namespace other than the initial one exists, whether it has RDMA devices or not
-        (drivers/infiniband/core/device.c, C(rdma_compatdev_set(\))).
+        (drivers/infiniband/core/device.c, C(rdma_compatdev_set)).
       - V(auto) switches if nothing prevents it, and requests a reboot otherwise.
       - V(never) leaves the live mode as it is.
       - V(require) fails if the mode cannot be switched, before anything is written.

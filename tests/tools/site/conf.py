@@ -28,7 +28,7 @@ exclude_patterns = ["rbac/*"]
 # Links to headings, as forges make them.
 myst_heading_anchors = 4
 html_theme = "furo"
-html_title = "%s %s" % (project, release)
+html_title = "gpu_fabric %s" % release
 html_show_sphinx = False
 # The site is readable without JavaScript; search is not. Nothing is loaded from elsewhere.
 html_copy_source = False
