@@ -111,8 +111,8 @@ def shoot(html: str, target: Path, width: int, height: int) -> None:
 
 
 def main() -> None:
-    shoot(fabric(), IMAGES / "fabric.png", 1150, 1240)
-    shoot(drift(), IMAGES / "drift.png", 1150, 900)
+    shoot(fabric(), IMAGES / "fabric.png", 1150, 1170)
+    shoot(drift(), IMAGES / "drift.png", 1150, 970)
 
 
 if __name__ == "__main__":
