@@ -214,7 +214,7 @@ _AUDIT = ("kind", "name", "status", "live", "why")
 
 def _mode(host: ModeHost, desired: str) -> Json:
     options = {
-        "netns_mode": desired, "persistent": True, "runtime": "auto", "initramfs": "rebuild", "on_conflict": "warn",
+        "netns_mode": desired, "persistent": True, "state": "present", "runtime": "auto", "initramfs": "rebuild", "on_conflict": "warn",
         "on_absent": "fail",
     }  # fmt: skip
     try:

@@ -45,6 +45,7 @@ PLAYBOOKS = (
     "drift",
     "drift_merge",
     "awx",
+    "teardown",
 )
 
 

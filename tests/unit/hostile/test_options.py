@@ -25,7 +25,9 @@ LIMIT_S = 60
 NOBODY = {"kubeconfig": None, "host": "http://127.0.0.1:1", "timeout": 2}
 # Those without main() are actions, which hand over to others.
 MODULES = sorted(
-    path.stem for path in (COLLECTION / "plugins/modules").glob("*.py") if "\ndef main()" in path.read_text()
+    path.stem
+    for path in (COLLECTION / "plugins/modules").glob("*.py")
+    if "\ndef main()" in path.read_text() and "\noptions:\n" in path.read_text()
 )
 # Half a surrogate pair is not among them: AnsibleModule itself fails when it logs one.
 TEXTS = (

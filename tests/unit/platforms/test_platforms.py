@@ -61,7 +61,7 @@ def test_the_library_that_changes_network_devices_comes_when_it_is_needed(
     wish: dict[str, t.Any], consent: bool
 ) -> None:
     site = {**wish, "gpu_node_packages": {"rhel": ["perftest"]}}
-    lists = values(COLLECTION / "roles/gpu_node").task("main.yml", "Look at the host", "packages", **site)
+    lists = values(COLLECTION / "roles/gpu_node").task("present.yml", "Look at the host", "packages", **site)
     assert ("python3-pyroute2" in lists["debian"]) == consent
     assert lists["rhel"] == ["perftest"]
 

@@ -118,7 +118,8 @@ def test_the_groups_of_playbooks_are_known() -> None:
         play
         for path in COLLECTION.glob("playbooks/*.yml")
         for play in yaml.safe_load(path.read_text(encoding="utf-8"))
-        if "hosts" in play
+        # Nodes that are due for a reboot are in a group of the run.
+        if "{{" not in play.get("hosts", "{{")
     ]
     patterns = {name.partition("[")[0] for play in plays for name in play["hosts"].split(":")}
     assert patterns - {"all", "localhost"} == set(GROUPS)
