@@ -114,7 +114,9 @@ def test_every_module_and_role_is_documented(empty: Empty) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_module_documentation_is_shown(empty: Empty, name: str) -> None:
     shown = json.loads(empty.run("ansible-doc", "--json", "--type", "module", f"{NAME}.{name}"))[f"{NAME}.{name}"]
-    assert shown["doc"]["options"]
+    assert shown["doc"]["description"]
+    # run_summary has none.
+    assert shown["doc"]["options"] or "\noptions: {}\n" in (COLLECTION / f"plugins/modules/{name}.py").read_text()
     assert shown["examples"].strip()
     assert shown["return"]
 
