@@ -18,7 +18,7 @@ Json = t.Any
 Listing = dict[str, str]
 
 KEPT = podlab.EPHEMERAL / "listing.json"
-PLACES = "/boot /etc /opt /root /run/rdmaops /srv /usr/local /var/lib/rdmaops"
+PLACES = "/boot /etc /opt /root /srv /usr/local /var/lib/rdmaops"
 # What joins the nodes to the lab's cluster (tests/lab/kubelet.py), and what a running machine writes by itself.
 LAB = COLLECTION / "tests/lab/kubernetes_node"
 OF_THE_LAB = (
