@@ -16,7 +16,7 @@ from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._drift.diff import diff_text
 from ..plugin_utils._drift.text import printable
 from ..plugin_utils._kubernetes.plan import Options, plan, sentence
-from ..plugin_utils._terminal import BAD, Line, show
+from ..plugin_utils._terminal import BAD, WIDTH, Line, fitting, show
 
 # Characters of a diff that are shown.
 MAX_DIFF = 20000
@@ -27,7 +27,6 @@ RETURNED = ("problems", "differences", "certificates", "resources", "diff")
 # Lines of problems on the terminal, and characters of the message.
 MAX_LINES = 40
 MAX_MESSAGE = 500
-WIDTH = 120
 
 
 class ActionModule(ControllerAction):
@@ -66,13 +65,11 @@ class ActionModule(ControllerAction):
 
 def problem_lines(problems: t.Sequence[str]) -> list[Line]:
     """Return what prevents the plan as lines for the terminal, and the number of the problems left out."""
-    rows: list[str] = []
-    for number, problem in enumerate(problems):
-        part = textwrap.wrap(printable(problem), WIDTH, initial_indent="  * ", subsequent_indent="    ", max_lines=4)
-        if len(rows) + len(part) > MAX_LINES:
-            rows.append("  and %d more" % (len(problems) - number))
-            break
-        rows += part
+
+    def wrap(problem: str) -> list[str]:
+        return textwrap.wrap(printable(problem), WIDTH, initial_indent="  * ", subsequent_indent="    ", max_lines=4)
+
+    rows = fitting(problems, wrap, MAX_LINES, "  and %d more")
     return [Line("What prevents a cluster of these hosts:", BAD), *map(Line, rows)]
 
 

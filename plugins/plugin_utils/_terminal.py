@@ -29,6 +29,10 @@ COLORS = {
 }
 
 
+# Columns of what is shown.
+WIDTH = 120
+
+
 class Line(t.NamedTuple):
     """A line, and the status that colors it; without one, it has the terminal's own color."""
 
@@ -41,10 +45,21 @@ def text_of(lines: t.Iterable[Line]) -> str:
     return "".join(line.text + "\n" for line in lines)
 
 
+def fitting(texts: t.Sequence[str], wrap: t.Callable[[str], list[str]], number: int, rest: str) -> list[str]:
+    """Return texts, wrapped, as far as they fit in ``number`` lines, and ``rest`` with the number of those left out."""
+    rows: list[str] = []
+    for place, text in enumerate(texts):
+        part = wrap(text)
+        if len(rows) + len(part) > number:
+            return [*rows, rest % (len(texts) - place)]
+        rows += part
+    return rows
+
+
 def show(display: t.Any, lines: t.Iterable[Line], stderr: bool = False) -> None:
     """Show lines on the terminal of ansible-playbook."""
     for status, group in itertools.groupby(lines, key=lambda line: line.status):
         display.display(text_of(group), color=COLORS.get(status or ""), stderr=stderr)
 
 
-__all__ = ("BAD", "CHANGED", "DOUBTFUL", "GOOD", "Line", "show", "text_of")
+__all__ = ("BAD", "CHANGED", "DOUBTFUL", "GOOD", "WIDTH", "Line", "fitting", "show", "text_of")

@@ -14,7 +14,7 @@ import typing as t
 import unicodedata
 
 from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
-from .._terminal import BAD, DOUBTFUL, GOOD, Line, text_of
+from .._terminal import BAD, DOUBTFUL, GOOD, Line, fitting, text_of
 from .report import STATUSES, count_statuses, totals
 
 Json = t.Dict[str, t.Any]
@@ -157,13 +157,12 @@ def _part(title: str, texts: t.Sequence[str], number: int, width: int, color: st
     """Return texts under a title, in at most ``number`` lines, and the number of those left out."""
     if not texts:
         return []
-    shown: list[str] = []
-    for place, text in enumerate(texts):
-        part = wrap(text, width - 4, 3) if width else [_shorten(text, MAX_LINE)]
-        if len(shown) + len(part) > number:
-            shown.append("  and %d more, in the report" % (len(texts) - place))
-            break
-        shown += ["  " + part[0], *("    " + line for line in part[1:])]
+
+    def indented(text: str) -> list[str]:
+        first, *others = wrap(text, width - 4, 3) if width else [_shorten(text, MAX_LINE)]
+        return ["  " + first, *("    " + line for line in others)]
+
+    shown = fitting(texts, indented, number, "  and %d more, in the report")
     return [Line(""), Line(title, color), *map(Line, shown)]
 
 

@@ -14,12 +14,11 @@ import textwrap
 import typing as t
 import unicodedata
 
-from .._terminal import BAD, DOUBTFUL, GOOD, Line, text_of
+from .._terminal import BAD, DOUBTFUL, GOOD, WIDTH, Line, fitting, text_of
 from . import checks as fabric_checks
 from . import gpus
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, Json, bound, percent, printable, short, speed
 
-WIDTH = 120
 # Lines of the whole table. Together with the headings, and with what ansible-core 2.19 shows of a task that fails on
 # standard error, it fits on a screen of 60 lines.
 LINES = 46
@@ -69,20 +68,15 @@ def table(report: t.Mapping[str, t.Any]) -> str:
 def lines(report: t.Mapping[str, t.Any]) -> list[Line]:
     """Return a report in at most LINES lines: verdict, reasons, and the measurements by rail and test, worst first."""
     head = [Line("Fabric check: %s" % report["verdict"].upper(), COLORS[report["verdict"]])]
-    head += [Line(text) for text in _reasons(report["reasons"])] + [Line("")]
+    reasons = fitting(report["reasons"], _reason, REASON_LINES, "  and %d more, in the report")
+    head += [*map(Line, reasons), Line("")]
     for text in fabric_checks.lines(report["checks"]) + gpus.lines(report):
         head += [Line(part) for part in _wrap(text, "", "  ", 2)]
     return head + _measurements(report, LINES - len(head))
 
 
-def _reasons(reasons: t.Sequence[str]) -> list[str]:
-    shown: list[str] = []
-    for number, reason in enumerate(reasons):
-        part = _wrap(reason, "  * ", "    ", 3)
-        if len(shown) + len(part) > REASON_LINES:
-            return [*shown, "  and %d more, in the report" % (len(reasons) - number)]
-        shown += part
-    return shown
+def _reason(text: str) -> list[str]:
+    return _wrap(text, "  * ", "    ", 3)
 
 
 def _wrap(text: str, first: str, others: str, number: int) -> list[str]:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import textwrap
 import typing as t
 
-from .._terminal import BAD, CHANGED, DOUBTFUL, GOOD, Line
+from .._terminal import BAD, CHANGED, DOUBTFUL, GOOD, WIDTH, Line
 
-WIDTH = 120
 # Lines of nodes; the rest is counted.
 NODE_LINES = 36
 # From the worst.
