@@ -45,6 +45,14 @@ def text_of(lines: t.Iterable[Line]) -> str:
     return "".join(line.text + "\n" for line in lines)
 
 
+def some(texts: t.Sequence[str], number: int = 4) -> str:
+    """Return the first texts, and the number of the others."""
+    # One more text takes no more room than its count.
+    if len(texts) <= number + 1:
+        return ", ".join(texts)
+    return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
+
+
 def fitting(texts: t.Sequence[str], wrap: t.Callable[[str], list[str]], number: int, rest: str) -> list[str]:
     """Return texts, wrapped, as far as they fit in ``number`` lines, and ``rest`` with the number of those left out."""
     rows: list[str] = []
@@ -62,4 +70,4 @@ def show(display: t.Any, lines: t.Iterable[Line], stderr: bool = False) -> None:
         display.display(text_of(group), color=COLORS.get(status or ""), stderr=stderr)
 
 
-__all__ = ("BAD", "CHANGED", "DOUBTFUL", "GOOD", "WIDTH", "Line", "fitting", "show", "text_of")
+__all__ = ("BAD", "CHANGED", "DOUBTFUL", "GOOD", "WIDTH", "Line", "fitting", "show", "some", "text_of")

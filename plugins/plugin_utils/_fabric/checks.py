@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .vocabulary import FAIL, NO_RESULT, PASS, UNKNOWN, printable, short, some
+from .._terminal import some
+from .vocabulary import FAIL, NO_RESULT, PASS, UNKNOWN, printable, short
 
 Json = t.Dict[str, t.Any]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from .._terminal import some
 from .inputs import Plan
 from .ports import Finding, label
-from .vocabulary import FAIL, PASS, TESTS, UNKNOWN, Json, bound, percent, printable, short, show, some, speed, worst
+from .vocabulary import FAIL, PASS, TESTS, UNKNOWN, Json, bound, percent, printable, short, show, speed, worst
 
 # Kinds of suspects; what explains most comes first.
 KINDS = ("rail", "node", "port", "pair")

@@ -11,8 +11,9 @@ from __future__ import annotations
 import collections
 import typing as t
 
+from .._terminal import some
 from .inputs import Plan
-from .vocabulary import ABSENT, ACTIVE, FAIL, UNKNOWN, Json, printable, show, some
+from .vocabulary import ABSENT, ACTIVE, FAIL, UNKNOWN, Json, printable, show
 
 # Values that must be the same on all nodes of a rail.
 _SAME = (

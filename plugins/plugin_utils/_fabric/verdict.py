@@ -14,13 +14,14 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._rails.ports import brief
+from .._terminal import some
 from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
 from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
 from .pairs import judge_pairs
 from .ports import Finding, examine
-from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, some, worst
+from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, worst
 
 SCHEMA = 1
 

@@ -55,14 +55,6 @@ def short(text: str, limit: int = 200) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def some(texts: t.Sequence[str], number: int = 4) -> str:
-    """Return the first texts, and the number of the others."""
-    # One more text takes no more room than its count.
-    if len(texts) <= number + 1:
-        return ", ".join(texts)
-    return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
-
-
 def percent(share: float, digits: int = 1) -> str:
     """Return a share in percent, rounded down, so that a value below a limit never looks equal to it."""
     factor = 10**digits
@@ -103,7 +95,6 @@ __all__ = (
     "printable",
     "short",
     "show",
-    "some",
     "speed",
     "worst",
 )

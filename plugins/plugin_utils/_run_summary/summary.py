@@ -11,10 +11,11 @@ from __future__ import annotations
 import textwrap
 import typing as t
 
-from .._terminal import BAD, CHANGED, DOUBTFUL, GOOD, WIDTH, Line
+from .._terminal import BAD, CHANGED, DOUBTFUL, GOOD, WIDTH, Line, some
 
-# Lines of nodes; the rest is counted.
+# Lines of nodes, and names in a sentence; the rest is counted.
 NODE_LINES = 36
+NAMES = 8
 # From the worst.
 STATUSES = (BAD, DOUBTFUL, CHANGED, GOOD)
 
@@ -164,7 +165,7 @@ def lines(nodes: t.Sequence[Node], check_mode: bool, verdict: str | None = None)
     for text, group in groups.items():
         status = group[0].status
         names = [node.name for node in group]
-        shown = _some(names) if status == GOOD else ", ".join(names)
+        shown = some(names, NAMES) if status == GOOD else ", ".join(names)
         part = _wrap("%s: %s" % (shown, text), "")
         if rest or len(rows) + len(part) > NODE_LINES:
             rest += len(group)
@@ -211,7 +212,7 @@ def next_steps(nodes: t.Sequence[Node], check_mode: bool, verdict: str | None = 
     if helps:
         steps.append(
             "Reboot %s: playbook rdmaops.gpu_fabric.reboot, or site, with -e node_maintenance_reboot_ok=true"
-            % _some(helps)
+            % some(helps, NAMES)
         )
     steps += _reasons(nodes, False, "A reboot would not help %s: %s")
     steps += _reasons(
@@ -219,7 +220,7 @@ def next_steps(nodes: t.Sequence[Node], check_mode: bool, verdict: str | None = 
     )
     restarts = [node.name for node in nodes if node.restart_due]
     if restarts:
-        steps.append("Restart the container runtime of %s: -e gpu_node_runtime_restart_ok=true" % _some(restarts))
+        steps.append("Restart the container runtime of %s: -e gpu_node_runtime_restart_ok=true" % some(restarts, NAMES))
     if verdict in ("fail", "unknown") and not check_mode:
         steps.append("Read the table of the fabric check above; docs/red-verdict.md explains each message.")
     return steps
@@ -231,13 +232,7 @@ def _reasons(nodes: t.Sequence[Node], would_help: bool | None, text: str) -> lis
     for node in nodes:
         if node.reboot_due and node.would_help is would_help:
             groups.setdefault(textwrap.shorten(node.reason, 300, placeholder=" ..."), []).append(node.name)
-    return [text % (_some(names), reason) for reason, names in list(groups.items())[:3]]
-
-
-def _some(names: t.Sequence[str], number: int = 8) -> str:
-    if len(names) <= number + 1:
-        return ", ".join(names)
-    return "%s and %d more" % (", ".join(names[:number]), len(names) - number)
+    return [text % (some(names, NAMES), reason) for reason, names in list(groups.items())[:3]]
 
 
 __all__ = ("Node", "describe", "lines", "next_steps", "node_of")
