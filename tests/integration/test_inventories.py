@@ -18,7 +18,7 @@ BOOK = """
 - ansible.builtin.import_playbook: rdmaops.gpu_fabric.cluster
 - ansible.builtin.import_playbook: rdmaops.gpu_fabric.verify
 """
-# This machine is no node: no packages are missing here.
+# This machine is not a node, so that its packages do not matter.
 HERE = {
     "ansible_connection": "local",
     "ansible_become": False,

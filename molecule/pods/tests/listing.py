@@ -36,7 +36,8 @@ FLEETING = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "nod
 def of_node(host: Host) -> Listing:
     """Return files with their digests, units, users, and parameters of kernel modules and of rails."""
     rows: Listing = {}
-    command = f"find {PLACES} -xdev -type f -exec sha256sum {{}} + 2>/dev/null || true"
+    # A directory that does not exist has no files; any other error fails.
+    command = f"for place in {PLACES}; do [ ! -d $place ] || find $place -xdev -type f -exec sha256sum {{}} +; done"
     for line in host.check_output(command).splitlines():
         digest, _blank, path = line.partition("  ")
         rows[path] = digest
@@ -45,7 +46,9 @@ def of_node(host: Host) -> Listing:
         rows[f"unit {name}"] = state
     for line in host.check_output("getent passwd").splitlines():
         rows["user " + line.split(":")[0]] = line
-    parameters = "grep -H . /sys/module/ib_core/parameters/* /proc/cmdline 2>/dev/null || true"
+    # ib_core may not be loaded, and then the pattern stays as it is.
+    places = "/proc/cmdline /sys/module/ib_core/parameters/*"
+    parameters = f"for place in {places}; do [ ! -e $place ] || grep -H . $place; done"
     for line in host.check_output(parameters).splitlines():
         path, _colon, value = line.partition(":")
         rows[f"parameter {path}"] = value
@@ -59,7 +62,7 @@ def of_node(host: Host) -> Listing:
 
 
 def of_cluster(lab: podlab.PodLab) -> Listing:
-    """Return the names of all objects that stay where they are, and the labels and annotations of the nodes."""
+    """Return the names of all objects that stay where they are."""
     kinds = lab.cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
     rows: Listing = {}
     for kind in sorted({*kinds} - FLEETING):

@@ -270,7 +270,7 @@ def _contents(paths: t.Iterable[str]) -> list[t.Any]:
 
 
 def _refuse_context(contents: list[t.Any], context: str | None, text: str) -> None:
-    """Raise ApiError if there is no such context, with those that there are: the library does not list them."""
+    """Raise ApiError for an unknown context. It lists the known ones, which the library does not."""
     given = [content for content in contents if isinstance(content, dict)]
     current = next((str(content["current-context"]) for content in given if content.get("current-context")), None)
     entries = [entry for content in given for entry in content.get("contexts") or [] if isinstance(entry, dict)]

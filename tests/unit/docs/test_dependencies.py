@@ -56,7 +56,7 @@ def test_plugins_import_no_other_collection() -> None:
     assert found <= {"rdmaops.gpu_fabric"}
 
 
-def test_galaxy_is_told_of_none() -> None:
+def test_galaxy_yml_has_no_dependencies() -> None:
     assert yaml.safe_load((COLLECTION / "galaxy.yml").read_text())["dependencies"] == {}
     required = yaml.safe_load((COLLECTION / "collections/requirements.yml").read_text())["collections"]
     assert required == [{"source": ".", "type": "dir"}]

@@ -62,7 +62,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     return made
 
 
-def test_everything_that_stands_against_it_is_told_at_once(shown: Shown) -> None:
+def test_all_problems_are_reported_at_once(shown: Shown) -> None:
     unfit = nodes(host={"swap": ["/swap"], "cgroup": "v1"})
     done = act(nodes=unfit, settings=settings(), control_plane=["cp-0", "cp-1"])
     # The role fails: what a failed task returns is printed.

@@ -56,7 +56,7 @@ def test_check_mode_and_a_run(tmp_path: Path) -> None:
     tasks = [set_facts(), {"name": "Verify", "ansible.builtin.set_fact": {"fabric_check_verdict": VERDICT}}]
     run = play(tmp_path, "--check", tasks=tasks)
     assert (run.rc, run.changed()) == (0, 0), run.output
-    # In check mode nothing was measured, which is no reason to doubt a node.
+    # Check mode measures nothing, so a node is not unknown for that reason.
     assert summary(run) == [
         "Summary of 3 nodes: 3 in sync (check mode: nothing was changed)",
         "gpu-1, gpu-2, gpu-3: in sync, mode exclusive",
