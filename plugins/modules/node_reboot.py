@@ -63,15 +63,14 @@ elapsed:
 
 from ansible.module_utils.basic import AnsibleModule
 
+ARGUMENT_SPEC = {
+    "reboot_timeout": {"type": "int", "default": 600},
+    "msg": {"type": "str", "default": "Reboot initiated by Ansible"},
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "reboot_timeout": {"type": "int", "default": 600},
-            "msg": {"type": "str", "default": "Reboot initiated by Ansible"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
     module.fail_json(
         msg="node_reboot runs on the controller as an action, and this is only its documentation. "
         "Call it as rdmaops.gpu_fabric.node_reboot, so that Ansible finds the action of that name"

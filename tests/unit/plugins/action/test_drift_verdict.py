@@ -7,13 +7,11 @@ from __future__ import annotations
 import json
 import typing as t
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import drift_verdict as plugin
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules import drift_verdict as documentation
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import Recorder, dumps
 from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
@@ -230,10 +228,3 @@ def test_bad_arguments(tmp_path: Path, given: Json) -> None:
     publish("in_sync")
     with pytest.raises(AnsibleError):
         act(tmp_path, given)
-
-
-def test_the_documentation_module_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: dict[str, str] = {}
-    monkeypatch.setattr(documentation, "AnsibleModule", lambda **_spec: SimpleNamespace(fail_json=said.update))
-    documentation.main()
-    assert "runs on the controller as an action" in said["msg"]

@@ -232,19 +232,6 @@ def test_what_is_refused(change: Json, message: str, tmp_path: Path, shown: Show
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_module_says_what_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Module:
-        def __init__(self, **given: Json) -> None:
-            assert given["argument_spec"] is documentation.ARGUMENT_SPEC
-
-        def fail_json(self, msg: str) -> None:
-            raise SystemExit(msg)
-
-    monkeypatch.setattr(documentation, "AnsibleModule", Module)
-    with pytest.raises(SystemExit, match="fabric_verdict runs on the controller as an action"):
-        documentation.main()
-
-
 def test_the_documentation_has_the_arguments() -> None:
     options = yaml.safe_load(documentation.DOCUMENTATION)["options"]
     keys = ("type", "elements", "choices", "default", "required")

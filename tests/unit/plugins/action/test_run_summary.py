@@ -9,19 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules import run_summary as documentation
 from ansible_collections.rdmaops.gpu_fabric.tests.support import site
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._run_summary.test_summary import facts
 
 Json = t.Any
-IN_SYNC = {"before": "exclusive", "live": "exclusive", "next_boot": "exclusive", "desired": "exclusive"}
-FACTS = {
-    "gpu_node_changes": {},
-    "gpu_node_mode": IN_SYNC,
-    "gpu_node_reboot_required": False,
-    "gpu_node_reboot_would_help": True,
-    "gpu_node_reboot_reason": "",
-    "gpu_node_runtime_restart_required": False,
-}
 VERDICT = {
     "verdict": "unknown",
     "report": {"nodes": [{"name": "gpu-1", "verdict": "unknown"}, {"name": "gpu-2", "verdict": "pass"}]},
@@ -45,7 +36,7 @@ def play(directory: Path, *arguments: str, tasks: list[Json], hosts: int = 3, **
 
 
 def set_facts(**more: Json) -> Json:
-    return {"name": "Role gpu_node", "ansible.builtin.set_fact": {**FACTS, **more}}
+    return {"name": "Role gpu_node", "ansible.builtin.set_fact": facts(**more)}
 
 
 def summary(run: site.Run) -> list[str]:
@@ -119,16 +110,3 @@ def test_colors_are_for_a_terminal(tmp_path: Path) -> None:
         *argv, limit=120, ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", ANSIBLE_FORCE_COLOR="1"
     )
     assert "\x1b[0;32mgpu-1: in sync, mode exclusive\x1b[0m" in forced.output
-
-
-def test_the_module_says_what_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Module:
-        def __init__(self, **given: Json) -> None:
-            assert given["argument_spec"] is documentation.ARGUMENT_SPEC
-
-        def fail_json(self, msg: str) -> None:
-            raise SystemExit(msg)
-
-    monkeypatch.setattr(documentation, "AnsibleModule", Module)
-    with pytest.raises(SystemExit, match="run_summary runs on the controller as an action"):
-        documentation.main()
