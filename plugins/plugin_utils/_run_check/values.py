@@ -44,11 +44,11 @@ def mistake(name: str, specification: t.Mapping[str, t.Any], value: t.Any, secre
     if secret or judged.get("no_log"):
         return "is not %s" % kind if isinstance(errors[0], ArgumentTypeError) else "does not have the right content"
     choices = judged.get("choices")
-    if isinstance(errors[0], ArgumentValueError) and choices:
-        if isinstance(value, list):
-            wrong = [entry for entry in value if entry not in choices]
-            return "has %s, and may have %s" % (listed([shown(entry) for entry in wrong]), listed(map(str, choices)))
+    if choices and not isinstance(value, list):
         return "is %s, and must be %s" % (shown(value), listed(map(str, choices), "or"))
+    if choices and isinstance(errors[0], ArgumentValueError):
+        wrong = [entry for entry in value if entry not in choices]
+        return "has %s, and may have %s" % (listed([shown(entry) for entry in wrong]), listed(map(str, choices)))
     if isinstance(errors[0], ArgumentTypeError) and ("argument '%s' " % name) in errors[0].msg:
         return "is %s, and must be %s" % (shown(value), kind)
     return "does not fit: %s" % cut(" ".join(errors[0].msg.split()), MESSAGE)
