@@ -241,7 +241,7 @@ def add_downloads(commands: Commands) -> None:
     downloads.add_argument("--kubernetes", action="store_true", help="with kubeadm, kubelet and kubectl")
     text = "the archive of the images of kubeadm's control plane, and the tags of etcd, DNS and pause"
     commands.add("kubernetes-images", print_kubernetes_images, text)
-    text = "the archive of the image that pods train with, the image by its digest, and the root that it is built on"
+    text = "the archive of the image that pods train with, and the image by its digest"
     commands.add("training-image", print_training_image, text)
 
 
@@ -266,7 +266,7 @@ def print_kubernetes_images(lab: Lab, _arguments: argparse.Namespace) -> None:
 
 def print_training_image(lab: Lab, _arguments: argparse.Namespace) -> None:
     archive = training_image.image(lab.places, lab.settings)
-    print(f"{archive.archive}\n{archive.reference}\n{training_image.base_archive(lab.places)}")
+    print(f"{archive.archive}\n{archive.reference}")
 
 
 # This machine

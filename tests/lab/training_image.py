@@ -184,4 +184,4 @@ def digest_of(archive: pathlib.Path) -> str:
     return str(entry["digest"])
 
 
-__all__ = ["BASE", "EXCLUDED", "NAME", "PACKAGES", "Image", "base_archive", "digest_of", "image", "key", "root_archive"]
+__all__ = ["BASE", "EXCLUDED", "NAME", "PACKAGES", "Image", "digest_of", "image", "key", "root_archive"]
