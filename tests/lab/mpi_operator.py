@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 import typing as t
 
 from . import operator_definitions, processes
@@ -25,12 +26,18 @@ def up(plane: ControlPlane) -> None:
     kubectl = [str(plane.tool("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
     files = [f"--filename={path}" for path in operator_definitions.fetch(PROGRAM, plane.settings)]
     limit = plane.settings["cluster"]["limits"]["health"]
+    end = time.monotonic() + limit
     for argv in (["apply", "--server-side"], ["wait", "--for=condition=Established", f"--timeout={limit}s"]):
-        done = subprocess.run(
-            [*kubectl, *argv, *files], capture_output=True, text=True, timeout=limit + 30, check=False
-        )
-        if done.returncode:
-            raise LabError(f"defining MPIJobs: kubectl {argv[0]}: {done.stderr.strip()}")
+        while True:
+            done = subprocess.run(
+                [*kubectl, *argv, *files], capture_output=True, text=True, timeout=limit + 30, check=False
+            )
+            if not done.returncode:
+                break
+            # `kubectl wait` fails if a definition has no conditions yet, as right after its creation.
+            if "accessor error" not in done.stderr or time.monotonic() > end:
+                raise LabError(f"defining MPIJobs: kubectl {argv[0]}: {done.stderr.strip()}")
+            time.sleep(0.2)
     options = [f"-kubeConfig={plane.kubeconfig}", "-namespace=", "-lock-namespace=default", "-alsologtostderr"]
     argv = [str(plane.tool(PROGRAM)), *options]
     processes.start_and_wait(argv, plane.place, plane.log(PROGRAM), STARTED, limit)
