@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import typing as t
 
 from . import operator_definitions, processes
@@ -23,24 +22,21 @@ def up(plane: ControlPlane) -> None:
     """Define its kind, and run it where it does not run."""
     if processes.find(PROGRAM, plane.place):
         return
-    kubectl = [str(plane.tool("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
     files = [f"--filename={path}" for path in operator_definitions.fetch(PROGRAM, plane.settings)]
     limit = plane.settings["cluster"]["limits"]["health"]
-    end = time.monotonic() + limit
-    for argv in (["apply", "--server-side"], ["wait", "--for=condition=Established", f"--timeout={limit}s"]):
-        while True:
-            done = subprocess.run(
-                [*kubectl, *argv, *files], capture_output=True, text=True, timeout=limit + 30, check=False
-            )
-            if not done.returncode:
-                break
-            # `kubectl wait` fails if a definition has no conditions yet, as right after its creation.
-            if "accessor error" not in done.stderr or time.monotonic() > end:
-                raise LabError(f"defining MPIJobs: kubectl {argv[0]}: {done.stderr.strip()}")
-            time.sleep(0.2)
+    kubectl(plane, limit, "apply", "--server-side", *files)
+    wait = ("wait", "--for=condition=Established", f"--timeout={limit}s", *files)
+    operator_definitions.until_established(lambda: kubectl(plane, limit, *wait), limit)
     options = [f"-kubeConfig={plane.kubeconfig}", "-namespace=", "-lock-namespace=default", "-alsologtostderr"]
     argv = [str(plane.tool(PROGRAM)), *options]
     processes.start_and_wait(argv, plane.place, plane.log(PROGRAM), STARTED, limit)
+
+
+def kubectl(plane: ControlPlane, limit: int, *words: str) -> None:
+    argv = [str(plane.tool("kubectl")), f"--kubeconfig={plane.kubeconfig}", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit + 30, check=False)
+    if done.returncode:
+        raise LabError(f"defining MPIJobs: kubectl {words[0]}: {done.stderr.strip()}")
 
 
 __all__ = ["PROGRAM", "up"]

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 import typing as t
 
 from . import gobuild
@@ -41,4 +42,21 @@ def fetch(name: str, settings: t.Mapping[str, t.Any]) -> list[pathlib.Path]:
     return [pathlib.Path(download["Dir"]) / definition for definition in about["definitions"]]
 
 
-__all__ = ["fetch"]
+def until_established(wait: t.Callable[[], object], limit: float) -> None:
+    """Call what runs `kubectl wait --for=condition=Established` until the definitions have conditions.
+
+    It fails while one has none yet, as right after its creation.
+    """
+    end = time.monotonic() + limit
+    while True:
+        try:
+            wait()
+        except (AssertionError, LabError) as error:
+            if "accessor error" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+__all__ = ["fetch", "until_established"]

@@ -23,7 +23,7 @@ import typing as t
 import uuid
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, tools
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, operator_definitions, tools
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -82,21 +82,9 @@ class Cluster:
         return json.loads(self.kubectl(*argv, "-o", "json", **keywords))
 
     def established(self, *names: str) -> None:
-        """Wait until the API server serves what resource definitions define; without names, all of them.
-
-        `kubectl wait` fails if the definition has no conditions yet, as right after its creation.
-        """
-
-        def waited() -> bool:
-            try:
-                self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(names or ("crd", "--all")))
-            except AssertionError as exc:
-                if "accessor error" not in str(exc):
-                    raise
-                return False
-            return True
-
-        wait_for(waited, pause=0.2)
+        """Wait until the API server serves what resource definitions define; without names, all of them."""
+        wait = ("wait", "--for=condition=Established", "--timeout=30s", *(names or ("crd", "--all")))
+        operator_definitions.until_established(lambda: self.kubectl(*wait), 60)
 
     def serves(self, *kinds: str) -> None:
         """Wait until objects of these kinds can be listed: for a moment after `established` the answer may be 404."""
