@@ -22,8 +22,10 @@ options:
         C(bind_port), C(pod_network), C(service_network), C(dns_domain), C(certificate_names), C(image_repository),
         C(etcd_image_tag), C(dns_image_tag), C(proxy_mode), C(skip_phases), C(control_plane_taint), C(cri_socket),
         C(kubelet) (fields of KubeletConfiguration), C(cluster_configuration) (additional fields of
-        ClusterConfiguration), C(timeouts) and C(patches_directory) (both of InitConfiguration and JoinConfiguration).
-      - If images, C(proxy_mode) or C(patches_directory) are empty, kubeadm's defaults apply.
+        ClusterConfiguration), C(timeouts) and C(patches_directory) (both of InitConfiguration and JoinConfiguration),
+        C(audit_policy) and C(encryption) (paths of files for the API server, each in a directory of its own).
+      - If images, C(proxy_mode), C(patches_directory), C(audit_policy) or C(encryption) are empty, kubeadm's defaults
+        apply.
     type: dict
     required: true
   kind:

@@ -42,6 +42,11 @@ options:
           - Text of the file below the header. If it is empty, the file must not exist.
         type: str
         default: ""
+      mode:
+        description: Permissions of a file that does not exist yet. With V(0600), only root reads it.
+        type: str
+        choices: ["0600", "0644"]
+        default: "0644"
 """
 
 EXAMPLES = r"""

@@ -17,6 +17,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environmen
 
 EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 PLANE, NODES = "gpu-3", ("gpu-1", "gpu-2", "gpu-3")
+# Of vars/settings.yml.
+ENCRYPTION_KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 BOOK = "rdmaops.gpu_fabric.kubernetes"
 LIMIT_S = 3600
 ENVIRONMENT = environment(ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", ANSIBLE_NOCOLOR="1")

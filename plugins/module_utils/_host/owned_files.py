@@ -23,6 +23,7 @@ ARGUMENTS: dict[str, t.Any] = {
         "options": {
             "path": {"type": "path", "required": True},
             "content": {"type": "str", "default": ""},
+            "mode": {"type": "str", "choices": ["0600", "0644"], "default": "0644"},
         },
     },
 }
@@ -33,7 +34,7 @@ def decide(
 ) -> tuple[Decision, dict[str, t.Any]]:
     """Compare every file, and refuse all of them if one is not ours.
 
-    ``mode`` is for a file that does not exist yet. Steps are added to ``decision``, or to a new one.
+    Steps are added to ``decision``, or to a new one.
     """
     decision = Decision() if decision is None else decision
     paths, resources = [], []
@@ -58,7 +59,7 @@ def decide(
             if text is None:
                 decision.add("Remove %s" % path, functools.partial(_files_write.remove, path))
             else:
-                mode = wish.get("mode", 0o644)
+                mode = int(wish["mode"], 8)
                 decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, text, mode))
             decision.show(path, original or "", text or "")
             paths.append(path)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import typing as t
 
@@ -19,6 +20,9 @@ Json = t.Dict[str, t.Any]
 API = "kubeadm.k8s.io/v1beta4"
 OLDEST_MINOR = 31
 KINDS = ("init", "join")
+# Where the API server writes its audit log, and how long it keeps it: days, files, MB for each file.
+AUDIT_LOG = "/var/log/kubernetes/audit/audit.log"
+AUDIT_LIMITS = {"audit-log-maxage": "30", "audit-log-maxbackup": "10", "audit-log-maxsize": "100"}
 
 # The settings of a cluster, and the types of their values.
 SETTINGS: dict[str, type | tuple[type, ...]] = {
@@ -40,6 +44,8 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "cluster_configuration": dict,
     "timeouts": dict,
     "patches_directory": str,
+    "audit_policy": str,
+    "encryption": str,
     "cri_socket": str,
 }
 
@@ -109,8 +115,11 @@ def problems(settings: t.Mapping[str, t.Any]) -> list[str]:
         for alternative in settings["certificate_names"]
         if not _is_alternative_name(alternative)
     ]
-    if settings["patches_directory"] and not settings["patches_directory"].startswith("/"):
-        messages.append("patches_directory must be an absolute path, not %r" % settings["patches_directory"])
+    messages += [
+        "%s must be an absolute path, not %r" % (name, settings[name])
+        for name in ("patches_directory", "audit_policy", "encryption")
+        if settings[name] and not settings[name].startswith("/")
+    ]
     messages += _network_problems(settings)
     return messages
 
@@ -194,7 +203,36 @@ def cluster_configuration(settings: t.Mapping[str, t.Any]) -> Json:
         configuration["etcd"] = {"local": {"dataDir": "/var/lib/etcd", "imageTag": settings["etcd_image_tag"]}}
     if settings["dns_image_tag"]:
         configuration["dns"] = {"imageTag": settings["dns_image_tag"]}
-    return _merge(configuration, settings["cluster_configuration"])
+    configuration = _merge(configuration, settings["cluster_configuration"])
+    for name, items in _api_server_files(settings).items():
+        configuration["apiServer"][name] = [*items, *configuration["apiServer"].get(name, [])]
+    return configuration
+
+
+def _api_server_files(settings: t.Mapping[str, t.Any]) -> dict[str, list[Json]]:
+    """Return the API server's arguments and volumes for its files of policy and keys.
+
+    https://kubernetes.io/docs/tasks/debug/debug-cluster/audit and .../administer-cluster/encrypt-data
+    """
+    arguments: dict[str, str] = {}
+    directories: dict[str, Json] = {}
+    if settings["audit_policy"]:
+        directories["audit-log"] = {"hostPath": os.path.dirname(AUDIT_LOG), "pathType": "DirectoryOrCreate"}
+        arguments.update({"audit-policy-file": settings["audit_policy"], "audit-log-path": AUDIT_LOG, **AUDIT_LIMITS})
+    if settings["encryption"]:
+        arguments["encryption-provider-config"] = settings["encryption"]
+        arguments["encryption-provider-config-automatic-reload"] = "true"
+    for name in ("audit_policy", "encryption"):
+        if settings[name]:
+            # The directory, as a file that is replaced stays the old one in the container.
+            kept = {"hostPath": os.path.dirname(settings[name]), "pathType": "Directory", "readOnly": True}
+            directories[name.replace("_", "-")] = kept
+    volumes = [{"name": name, "mountPath": item["hostPath"], **item} for name, item in directories.items()]
+    extra: dict[str, list[Json]] = {
+        "extraArgs": [{"name": name, "value": value} for name, value in arguments.items()],
+        "extraVolumes": volumes,
+    }
+    return {name: items for name, items in extra.items() if items}
 
 
 def _merge(below: t.Any, above: t.Any) -> t.Any:

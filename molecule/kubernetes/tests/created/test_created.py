@@ -49,6 +49,20 @@ def test_no_token_is_left(lab: podlab.PodLab) -> None:
     assert not [secret for secret in secrets if secret["metadata"]["name"] == "kubeadm-certs"]
 
 
+def test_secrets_are_encrypted_and_who_reads_them_is_logged(lab: podlab.PodLab, nodes: dict[str, Host]) -> None:
+    plane = nodes[nodelab.PLANE]
+    lab.cluster.kubectl("create", "secret", "generic", "sealed", "--from-literal=word=nothing-for-etcd")
+    lab.cluster.kubectl("get", "secret", "sealed")
+    assert plane.run("grep -rqa k8s:enc:secretbox:v1:lab: /var/lib/etcd/member").rc == 0
+    assert plane.run("grep -rqa nothing-for-etcd /var/lib/etcd/member").rc == 1
+    entries = [json.loads(line) for line in plane.check_output("cat /var/log/kubernetes/audit/audit.log").splitlines()]
+    verbs = {entry["verb"] for entry in entries if entry["objectRef"].get("name") == "sealed"}
+    assert verbs >= {"create", "get"}
+    assert {entry["objectRef"]["resource"] for entry in entries} == {"secrets"}
+    assert plane.file("/etc/kubernetes/encryption/configuration.yaml").mode == 0o600
+    lab.cluster.kubectl("delete", "secret", "sealed")
+
+
 def test_services_names_and_the_way_between_nodes(lab: podlab.PodLab) -> None:
     """kube-proxy, CoreDNS and the bridges: a pod reaches the API server by its name, and a pod on the other node."""
     lab.cluster.kubectl("create", "namespace", podlab.NAMESPACE, check=False)
@@ -69,6 +83,7 @@ def test_check_mode_changes_nothing_and_prints_no_secret_at_any_verbosity() -> N
     config = yaml.safe_load((nodelab.EPHEMERAL / "kubeconfig").read_text())
     key = config["users"][0]["user"]["client-key-data"]
     assert key[:60] not in done.output
+    assert nodelab.ENCRYPTION_KEY not in done.output
     assert base64.b64decode(key).decode().splitlines()[1] not in done.output
     assert not re.search(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b", done.output)
 

@@ -18,8 +18,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import messag
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
-def wish(path: Path, content: str) -> dict[str, str]:
-    return {"path": str(path), "content": content}
+def wish(path: Path, content: str, mode: str = "0644") -> dict[str, str]:
+    return {"path": str(path), "content": content, "mode": mode}
 
 
 def test_the_four_step_drill(tmp_path: Path) -> None:
@@ -42,6 +42,17 @@ def test_the_four_step_drill(tmp_path: Path) -> None:
         decision, result = decide(wishes)
         assert decision.result() == {"changed": False, "actions": [], "diff": []}
         assert result["resources"][0]["status"] == "in_sync"
+
+
+@pytest.mark.parametrize("mode", ["0600", "0644"])
+def test_who_reads_a_new_file(tmp_path: Path, mode: str) -> None:
+    """A file that is there keeps its permissions."""
+    path = tmp_path / "ours.conf"
+    for content in ("keys", "other keys"):
+        decision, _result = decide([wish(path, content, mode if content == "keys" else "0644")])
+        decision.carry_out()
+        assert path.read_text() == f"{HEADER}\n{content}\n"
+        assert f"{path.stat().st_mode & 0o777:04o}" == mode
 
 
 def test_a_local_edit_is_drift_and_shown(tmp_path: Path) -> None:
@@ -82,12 +93,12 @@ def test_a_foreign_file_is_left_where_none_is_wanted(tmp_path: Path) -> None:
 
 def test_a_relative_path_is_refused() -> None:
     with pytest.raises(FileError, match=r"^Writing etc/x: the path must be absolute$"):
-        decide([{"path": "etc/x", "content": "y"}])
+        decide([wish(Path("etc/x"), "y")])
 
 
 def test_a_nul_in_a_path_is_refused() -> None:
     with pytest.raises(FileError, match=r"^path is '/etc/x\\x00'; a path cannot have a NUL$"):
-        decide([{"path": "/etc/x\0", "content": "y"}])
+        decide([wish(Path("/etc/x\0"), "y")])
 
 
 def test_a_write_that_is_cut_off_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ SETTINGS: Json = {
     "pod_network": "10.244.0.0/16", "service_network": "10.96.0.0/16", "dns_domain": "cluster.local",
     "certificate_names": ["api.example.org"], "image_repository": "", "etcd_image_tag": "", "dns_image_tag": "",
     "proxy_mode": "", "skip_phases": [], "control_plane_taint": True, "kubelet": {}, "cluster_configuration": {},
-    "timeouts": {}, "patches_directory": "", "cri_socket": "unix:///run/containerd/containerd.sock",
+    "timeouts": {}, "patches_directory": "", "audit_policy": "", "encryption": "",
+    "cri_socket": "unix:///run/containerd/containerd.sock",
 }  # fmt: skip
 
 

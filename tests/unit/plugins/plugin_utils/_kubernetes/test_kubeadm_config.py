@@ -72,6 +72,33 @@ def test_init_with_everything() -> None:
     assert made["KubeProxyConfiguration"]["mode"] == "nftables"
 
 
+def test_files_of_the_api_server() -> None:
+    """Their directories are mounted beside what a site adds; without them, there is nothing."""
+    given = settings(
+        audit_policy="/etc/kubernetes/audit/policy-1.yaml",
+        encryption="/etc/kubernetes/encryption/configuration.yaml",
+        cluster_configuration={"apiServer": {"extraArgs": [{"name": "profiling", "value": "false"}]}},
+    )
+    server = config.cluster_configuration(given)["apiServer"]
+    assert {row["name"]: row["value"] for row in server["extraArgs"]} == {
+        "audit-policy-file": "/etc/kubernetes/audit/policy-1.yaml",
+        "audit-log-path": "/var/log/kubernetes/audit/audit.log",
+        "audit-log-maxage": "30",
+        "audit-log-maxbackup": "10",
+        "audit-log-maxsize": "100",
+        "encryption-provider-config": "/etc/kubernetes/encryption/configuration.yaml",
+        "encryption-provider-config-automatic-reload": "true",
+        "profiling": "false",
+    }
+    assert {row["name"]: (row["hostPath"], row["pathType"], row.get("readOnly")) for row in server["extraVolumes"]} == {
+        "audit-log": ("/var/log/kubernetes/audit", "DirectoryOrCreate", None),
+        "audit-policy": ("/etc/kubernetes/audit", "Directory", True),
+        "encryption": ("/etc/kubernetes/encryption", "Directory", True),
+    }
+    assert all(row["mountPath"] == row["hostPath"] for row in server["extraVolumes"])
+    assert set(config.cluster_configuration(settings())["apiServer"]) == {"certSANs"}
+
+
 def test_join() -> None:
     (worker,) = config.documents(settings(), WORKER, "join", PIN)
     assert worker["discovery"]["bootstrapToken"] == {"apiServerEndpoint": "192.0.2.10:6443", "caCertHashes": [PIN]}
@@ -105,6 +132,8 @@ BAD: list[tuple[Json, str]] = [
     ({"kubelet": None}, "kubelet must be dict"),
     ({"endpiont": "x"}, "endpiont is not a setting"),
     ({"patches_directory": "patches"}, "patches_directory must be an absolute path, not 'patches'"),
+    ({"audit_policy": "policy.yaml"}, "audit_policy must be an absolute path, not 'policy.yaml'"),
+    ({"encryption": "keys.yaml"}, "encryption must be an absolute path, not 'keys.yaml'"),
 ]
 
 
