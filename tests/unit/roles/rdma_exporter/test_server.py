@@ -137,6 +137,22 @@ def test_who_has_got_metrics_makes_no_room_for_strangers() -> None:
         assert table.of(known).ended
 
 
+def test_an_address_has_a_limit_of_its_own() -> None:
+    """Its own oldest connection makes room, and no one else's; there is room for many others."""
+    table = connections.Connections()
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _turn in range(connections.MAX_OF_ADDRESS + 4)]
+        first, *crowd, last, stranger = sockets
+        assert table.add(first, "198.51.100.1", 10)
+        for client in crowd:
+            assert table.add(client, "203.0.113.1", 10)
+        assert [client for client in (first, *crowd) if table.of(client).ended] == crowd[:1]
+        for client in crowd:
+            table.of(client).work()
+        assert not table.add(last, "203.0.113.1", 10)
+        assert table.add(stranger, "198.51.100.2", 10)
+
+
 def test_who_is_being_answered_keeps_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
     looks, come_back = threading.Event(), threading.Event()
