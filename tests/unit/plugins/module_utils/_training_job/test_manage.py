@@ -118,16 +118,34 @@ ARENA = {
 
 def test_mpijob_of_arena_is_one_template() -> None:
     more = {"gpu_resource": "aliyun.com/gpu", "host_network": True, "gang": "ack", "ompi": {"pml": "ob1"}}
-    (job,) = objects(options(kind="mpijob-v1alpha1", workers=2, gpus=8, **more, env={"A": "b"}, command=["train"]))
+    _service, job = objects(options(kind="mpijob-v1alpha1", workers=2, gpus=8, **more, env={"A": "b"}))
     assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1alpha1", "MPIJob")
     assert set(job["spec"]) <= ARENA
     template = job["spec"]["template"]
     assert job["spec"]["replicas"] == 2
-    assert container(template)["command"] == ["mpirun", "--allow-run-as-root", "-np", "16", "-x", "A", "train"]
+    assert container(template)["command"] == [
+        *("mpirun", "--allow-run-as-root", "-np", "16", "-x", "MASTER_ADDR=train-worker-0.train-worker"),
+        *("-x", "MASTER_PORT=29500", "-x", "A", "train"),
+    ]
     assert container(template)["resources"]["limits"] == {"aliyun.com/gpu": "8"}
     assert template["spec"]["hostNetwork"] is True
     # The launcher reaches the workers by kubectl exec, which logs in with its account's token.
     assert "automountServiceAccountToken" not in template["spec"]
+
+
+def test_the_workers_of_arena_have_names() -> None:
+    """Their StatefulSet names the Service JOB-worker, which the operator does not create, and labels them."""
+    kind = "mpijob-v1alpha1"
+    service, job = objects(options(kind=kind, master_port=29501))
+    assert (service["kind"], service["metadata"]["name"]) == ("Service", "train-worker")
+    assert service["spec"]["clusterIP"] == "None"
+    assert [port["port"] for port in service["spec"]["ports"]] == [29501]
+    labels = {**job["spec"]["template"]["metadata"]["labels"], "group_name": "kubeflow.org", "mpi_job_name": "train"}
+    assert service["spec"]["selector"].items() <= {**labels, "mpi_role_type": "worker"}.items()
+    assert not service["spec"]["selector"].items() <= {**labels, "mpi_role_type": "launcher"}.items()
+    assert "MASTER_PORT=29501" in container(job["spec"]["template"])["command"]
+    removed = {(entry["kind"], entry["metadata"]["name"]) for entry in references(kind, "train", "lab", "none", [])}
+    assert removed == {("ConfigMap", "train"), ("Service", "train-worker"), ("MPIJob", "train")}
 
 
 @pytest.mark.parametrize("kind", ["pods", "mpijob", "mpijob-v1alpha1", "pytorchjob"])
