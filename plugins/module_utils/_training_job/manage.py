@@ -390,12 +390,22 @@ def _arena_mpijob(job: Job) -> list[Object]:
     """
     workers = job.name + _WORKERS
     service = _service(job, workers, {JOB: job.name, _ROLES[job.kind]: "worker"})
-    template = _pod(job, _mpirun(job, [], _master(job, workers)), _ompi(job))
+    template = _pod(job, _mpirun(job, _arena_mapping(job), _master(job, workers)), _ompi(job))
     template["spec"]["restartPolicy"] = "Never"
     # kubectl in the launcher uses the token of the account that the operator makes for it.
     del template["spec"]["automountServiceAccountToken"]
     spec = {"replicas": job.workers, "cleanPodPolicy": "Running", "backoffLimit": 0, "template": template}
     return [service, *_custom(job, spec)]
+
+
+def _arena_mapping(job: Job) -> list[str]:
+    """Return mpirun's mapping.
+
+    The operator lists a worker with one slot for each of its GPUs (newConfigMap), and mpirun fills the first worker
+    first.
+    """
+    own = any(argument.endswith("-map-by") for argument in job.mpirun_args)
+    return [] if own or not job.nproc_per_node.isdigit() else ["--map-by", "ppr:%d:node" % job.slots]
 
 
 def _mpijob(job: Job) -> list[Object]:

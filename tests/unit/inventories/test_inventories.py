@@ -297,7 +297,7 @@ JOBS: list[tuple[str, str, str, list[str]]] = [
     ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB"]),
     ("roce_e810", "cifar10", "Pod", ["--epochs=200", "--learning-rate=0.01", "--pre-trained"]),
     ("infiniband", "mnist", "Pod", ["--data-set=mnist", "--epochs=3", "--batch-size=128"]),
-    ("erdma", "synthetic", "MPIJob", ['"aliyun/erdma": "1"', '"hostNetwork": true', '"-np", "2"', '"16Gi"', "TRACE"]),
+    ("erdma", "synthetic", "MPIJob", ['"aliyun/erdma": "1"', '"hostNetwork": true', '"ppr:1:node", "-np", "2"', '"16Gi"', "TRACE"]),
     ("runai", "distributed-job-readme", "PyTorchJob",
      ['"k8s.v1.cni.cncf.io/networks": "kube-system/roce"', '"rdma/rdma": "1"', '"nvidia.com/gpu": "4"']),
     ("ack_topology", "vgg16", "MPIJob", ["--model=vgg16", '"-np", "4"', '"replicas": 4']),

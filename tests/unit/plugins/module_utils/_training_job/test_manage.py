@@ -148,6 +148,19 @@ def test_the_workers_of_arena_have_names() -> None:
     assert removed == {("ConfigMap", "train"), ("Service", "train-worker"), ("MPIJob", "train")}
 
 
+def test_ranks_of_arena_are_on_all_workers() -> None:
+    """The operator lists a worker with as many slots as it has GPUs, and mpirun fills the first worker first."""
+
+    def argv(**more: Json) -> list[str]:
+        _service, job = objects(options(kind="mpijob-v1alpha1", workers=2, gpus=8, **more))
+        return container(job["spec"]["template"])["command"]
+
+    two = argv(nproc_per_node="1")
+    assert two[two.index("-np") - 2 : two.index("-np") + 2] == ["--map-by", "ppr:1:node", "-np", "2"]
+    assert "--map-by" not in argv()
+    assert argv(nproc_per_node="1", mpirun_args=["--map-by", "node"]).count("--map-by") == 1
+
+
 @pytest.mark.parametrize("kind", ["pods", "mpijob", "mpijob-v1alpha1", "pytorchjob"])
 def test_the_gang_of_alibaba_cloud_is_the_pods_that_train(kind: str) -> None:
     manifests = objects(options(kind=kind, workers=3, gang="ack"))
