@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -65,8 +66,8 @@ for host in inventory.get_hosts():
             checked += names
 print(json.dumps([errors, sorted(set(checked))]))
 """
-# The variables of the experiments of an inventory.
-EXPERIMENTS = """
+# The groups of an inventory, and the variables of its hosts that are those of roles.
+HOSTS = """
 import json, sys
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -75,17 +76,17 @@ from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 
 init_plugin_loader()
+names = json.loads(sys.argv[2])
 loader = DataLoader()
 inventory = InventoryManager(loader, [sys.argv[1]])
 manager = VariableManager(loader, inventory)
-experiments = {}
-for host in inventory.groups["experiments"].get_hosts():
+hosts = {}
+for host in inventory.get_hosts():
     variables = manager.get_vars(host=host)
-    names = [name for name in variables if name.startswith(("experiment_", "training_job_"))]
     templar = Templar(loader, variables)
-    experiments[host.name] = {name: templar.template(variables[name]) for name in names}
-api = inventory.groups.get("kubernetes_api")
-print(json.dumps([[host.name for host in api.get_hosts()] if api else [], experiments]))
+    hosts[host.name] = {name: templar.template(variables[name]) for name in names if name in variables}
+groups = {name: [host.name for host in group.get_hosts()] for name, group in inventory.groups.items()}
+print(json.dumps([groups, hosts]))
 """
 
 
@@ -124,6 +125,13 @@ def run(program: str, *arguments: str) -> Json:
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@functools.cache
+def hosts_of(site: str) -> tuple[dict[str, list[str]], dict[str, Json]]:
+    """The groups of an inventory, and the roles' variables of each host."""
+    groups, hosts = run(HOSTS, str(COLLECTION / "inventories" / site), json.dumps(sorted(VARIABLES)))
+    return groups, hosts
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
@@ -307,18 +315,24 @@ JOBS: list[tuple[str, str, str, list[str]]] = [
 ]  # fmt: skip
 
 
+def job_value(variable: str, name: str, given: Json) -> Json:
+    """A variable of role training_job for an experiment. Of an image with a tag, the nodes know the digest."""
+    role = values(COLLECTION / "roles/training_job")
+    given = {**given, "training_job_name": name, "training_job_command": given["experiment_command"]}
+    image = role.value("training_job_image", **given)
+    digest = {} if "@" in image else {"reference": image.rpartition(":")[0] + "@sha256:" + "0" * 64}
+    return role.value(variable, __training_job_node_image=digest, **given)
+
+
 @pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
 def test_experiments_run_what_the_document_runs(site: str) -> None:
-    hosts, experiments = run(EXPERIMENTS, str(COLLECTION / "inventories" / site))
+    groups, hosts = hosts_of(site)
     # The plays on the cluster use the first host of this group. A cloud always has a cluster; elsewhere it is switched off.
-    assert hosts == (["localhost"] if site in CLOUDS else [])
-    jobs = {name: given for name, given in experiments.items() if given.get("experiment_kind") != "fabric"}
+    assert groups.get("kubernetes_api", []) == (["localhost"] if site in CLOUDS else [])
+    jobs = {name: hosts[name] for name in groups["experiments"] if hosts[name].get("experiment_kind") != "fabric"}
     assert set(jobs) == {row[1] for row in JOBS if row[0] == site}
     for _site, name, kind, texts in (row for row in JOBS if row[0] == site):
-        given = {key: value for key, value in jobs[name].items() if key.startswith("training_job_")}
-        given.setdefault("training_job_image", "registry.example.org/train@sha256:" + "0" * 64)
-        given.update(training_job_name=name, training_job_command=jobs[name]["experiment_command"])
-        options = values(COLLECTION / "roles/training_job").value("__training_job_options", **given)
+        options = job_value("__training_job_options", name, jobs[name])
         objects = TrainingJob().filters()["training_job"](options)
         assert kind in [manifest["kind"] for manifest in objects]
         text = json.dumps(objects)
@@ -327,7 +341,8 @@ def test_experiments_run_what_the_document_runs(site: str) -> None:
 
 @pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
 def test_documents_are_ones_that_the_report_takes(site: str) -> None:
-    for name, given in run(EXPERIMENTS, str(COLLECTION / "inventories" / site))[1].items():
-        document = given.get("experiment_document")
+    groups, hosts = hosts_of(site)
+    for name in groups["experiments"]:
+        document = hosts[name].get("experiment_document")
         document = document and {"numbers": {}, "details": {}, **document}
         validate({"name": name, "job": {}, "fabric": None, "document": document, "beside": []})
