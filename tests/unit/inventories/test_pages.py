@@ -84,3 +84,16 @@ def test_the_inventory_has_what_the_commands_require(page: t.Any) -> None:
         if playbook == "experiment":
             problems += job_problems(hosts, jobs, delivered)
     assert problems == []
+
+
+@pytest.mark.parametrize("page", SITES, ids=lambda page: page.stem)
+def test_the_page_says_where_the_data_has_to_be(page: t.Any) -> None:
+    groups, hosts = hosts_of(SITES[page])
+    text = page.read_text(encoding="utf-8")
+    for name in groups.get("experiments", []):
+        words = hosts[name].get("experiment_command", [])
+        needed = [word for word in words if word == "--pre-trained"]
+        if any(word.startswith("--data-dir") for word in words):
+            needed += ["--data-url", "--data-checksum", "(training.md#the-data)"]
+            needed += [volume["host_path"] for volume in hosts[name]["training_job_volumes"]]
+        assert [word for word in needed if word not in text] == [], name
