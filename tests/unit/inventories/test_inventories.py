@@ -300,18 +300,34 @@ def test_the_network_is_one_that_the_role_takes(name: str) -> None:
 
 # Sites with a cluster, whose host with the kubeconfig is this machine.
 CLOUDS = ("erdma", "runai", "ack_topology")
+# The options of mpirun in the guide of ack_topology, as they are in a job.
+ACK = [
+    '"--bind-to", "none", "--map-by", "slot", "-x", "LD_LIBRARY_PATH", "-x", "PATH"',
+    *(
+        f'{{"name": "OMPI_MCA_{name}", "value": "{value}"}}'
+        for name, value in {
+            "pml": "ob1",
+            "btl": "^openib",
+            "btl_tcp_if_include": "eth0",
+            "oob_tcp_if_include": "eth0",
+            "orte_keep_fqdn_hostnames": "t",
+        }.items()
+    ),
+]
 # What a document's command requests, and where it is in the job.
 JOBS: list[tuple[str, str, str, list[str]]] = [
-    ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB"]),
+    ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB", '"OMPI_MCA_pml", "value": "ob1"']),
     ("roce_e810", "cifar10", "Pod", ["--epochs=200", "--learning-rate=0.01", "--pre-trained"]),
     ("infiniband", "mnist", "Pod", ["--data-set=mnist", "--epochs=3", "--batch-size=128"]),
-    ("erdma", "synthetic", "MPIJob", ['"aliyun/erdma": "1"', '"hostNetwork": true', '"ppr:1:node", "-np", "2"', '"16Gi"', "TRACE"]),
+    ("erdma", "synthetic", "MPIJob",
+     ['"aliyun/erdma": "1"', '"hostNetwork": true', '"ppr:1:node", "-np", "2"', '"16Gi"', "TRACE",
+      *(f'"OMPI_MCA_{part}_tcp_if_include", "value": "bond0"' for part in ("btl", "oob"))]),
     ("runai", "distributed-job-readme", "PyTorchJob",
      ['"k8s.v1.cni.cncf.io/networks": "kube-system/roce"', '"rdma/rdma": "1"', '"nvidia.com/gpu": "4"']),
-    ("ack_topology", "vgg16", "MPIJob", ["--model=vgg16", '"-np", "4"', '"replicas": 4']),
-    ("ack_topology", "vgg16-topology", "MPIJob", ["--model=vgg16", '"gpu-topology": "vgg16-topology"', "min-available"]),
-    ("ack_topology", "resnet50", "MPIJob", ["--model=resnet50"]),
-    ("ack_topology", "resnet50-topology", "MPIJob", ["--model=resnet50", '"gpu-topology": "resnet50-topology"', "min-available"]),
+    ("ack_topology", "vgg16", "MPIJob", [*ACK, "--model=vgg16", '"-np", "4"', '"replicas": 4']),
+    ("ack_topology", "vgg16-topology", "MPIJob", [*ACK, "--model=vgg16", '"gpu-topology": "vgg16-topology"', "min-available"]),
+    ("ack_topology", "resnet50", "MPIJob", [*ACK, "--model=resnet50"]),
+    ("ack_topology", "resnet50-topology", "MPIJob", [*ACK, "--model=resnet50", '"gpu-topology": "resnet50-topology"', "min-available"]),
 ]  # fmt: skip
 
 
