@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import typing as t
@@ -362,3 +363,40 @@ def test_documents_are_ones_that_the_report_takes(site: str) -> None:
         document = hosts[name].get("experiment_document")
         document = document and {"numbers": {}, "details": {}, **document}
         validate({"name": name, "job": {}, "fabric": None, "document": document, "beside": []})
+
+
+# What the documents measured, by experiment.
+FIGURES = {
+    "roce_e810": {
+        "bandwidth": {"bandwidth_cm": 23.14},
+        "all-reduce": {"busbw": 2.80687},
+        "cifar10": {"seconds": 897, "first_accuracy": 0.8046, "accuracy": 0.856},
+    },
+    "ack_topology": {
+        "vgg16": {"images_per_second_per_device": 108.8, "images_per_second": 435.2},
+        "vgg16-topology": {"images_per_second_per_device": 205.1, "images_per_second": 820.5},
+        "resnet50": {"images_per_second_per_device": 313.0, "images_per_second": 1251.8},
+        "resnet50-topology": {"images_per_second_per_device": 330.5, "images_per_second": 1321.9},
+    },
+}
+
+
+@pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
+def test_figures_are_those_of_the_documents(site: str) -> None:
+    groups, hosts = hosts_of(site)
+    documents = {name: hosts[name].get("experiment_document") or {} for name in groups["experiments"]}
+    figures = {name: document["numbers"] for name, document in documents.items() if document.get("numbers")}
+    assert figures == FIGURES.get(site, {})
+    for name, document in documents.items():
+        samples = document.get("samples")
+        if samples:
+            mean = document["numbers"]["images_per_second_per_device"]
+            assert (len(samples), statistics.fmean(samples)) == (10, pytest.approx(mean, abs=0.051)), name
+
+
+def test_bandwidth_is_measured_as_in_the_document() -> None:
+    """`ib_write_bw -R -D60` of roce_e810."""
+    for host in hosts_of("roce_e810")[0]["gpu_nodes"]:
+        given = hosts_of("roce_e810")[1][host]
+        assert given["fabric_check_seconds"] == 60
+        assert "ib_write_bw_cm" in given["fabric_check_tests"]
