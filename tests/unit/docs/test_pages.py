@@ -11,6 +11,7 @@ import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.status import progress
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.kubeadm_config import OLDEST_MINOR
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
@@ -68,3 +69,10 @@ def test_what_a_job_shows_is_told_from_what_kubectl_shows(name: str) -> None:
     assert [command.split()[-1] for command in commands] == [f"{JOB}=NAME"] * 2
     rows = [{"name": f"train-{rank}", "phase": "Running", "reason": None} for rank in (0, 1)]
     assert progress("running", None, rows) == "running, pods: 2 Running"
+
+
+@pytest.mark.parametrize("name", ["support", "roce-e810"])
+def test_pages_name_the_oldest_kubernetes(name: str) -> None:
+    text = (COLLECTION / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert f"Role `kubernetes` installs Kubernetes 1.{OLDEST_MINOR} and newer" in " ".join(text.split())
+    assert "Kubernetes 1.28 on RHEL 8" in text
