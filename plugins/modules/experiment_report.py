@@ -83,7 +83,7 @@ options:
         description:
           - How it was measured. Known are C(kind) (V(train) or V(benchmark)), C(model), C(world_size), C(batch_size), C(image_size), C(precision),
             C(device_type), which need to be equal for a comparison of rates, and C(data), C(epochs), C(device), C(hosts), C(backend), C(transport),
-            C(measurements), C(torch) and C(started).
+            C(gradients), C(rdma_sent), C(ethernet_sent), C(tcp_sent), C(measurements), C(torch) and C(started).
         type: dict
         default: {}
   beside:

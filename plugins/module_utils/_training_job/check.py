@@ -12,10 +12,9 @@ import typing as t
 
 from .._decision import DRIFT, UNKNOWN, resource
 from .._kubernetes.client import Client, path
-from .._net_attach_def.cluster import API, PLURAL
 from .manage import JOB, SPEC, templates
 from .options import JobError
-from .preflight import Preflight, attachments
+from .preflight import Preflight
 from .room import Node, describe, place, survey
 
 
@@ -32,6 +31,7 @@ class Check:
         self.doing = "Checking the job %s" % self.job
         self.pods = templates(self.manifests)
         self.plurals = self._plurals()
+        self.preflight = Preflight(client, self.doing, self.namespace, self.manifests, self.pods)
 
     def _plurals(self) -> dict[tuple[str, str], str | None]:
         """Return the API server's name of each kind; None if it does not have the kind."""
@@ -76,24 +76,16 @@ class Check:
                 )
         return there
 
-    def missing_attachments(self) -> list[str]:
-        missing = []
-        for space, name in attachments(self.pods, self.namespace):
-            where = path(API, PLURAL, space, name)
-            if self.client.get(where, "%s: reading the attachment %s/%s" % (self.doing, space, name)) is None:
-                missing.append("%s/%s" % (space, name))
-        return missing
-
-    def room(self, preflight: Preflight, image_present: bool) -> dict[str, int] | None:
+    def room(self, image_present: bool) -> dict[str, int] | None:
         """Return where the pods have room, None if the account may not look."""
-        nodes = preflight.read("the nodes", self.client.items, path("v1", "nodes"))
-        pods = None if nodes is None else preflight.read("the pods on them", self.client.items, path("v1", "pods"))
+        nodes = self.preflight.read("the nodes", self.client.items, path("v1", "nodes"))
+        pods = None if nodes is None else self.preflight.read("the pods on them", self.client.items, path("v1", "pods"))
         if nodes is None or pods is None:
             return None
         rows = survey(nodes, pods)
         room = place(rows, self.pods, image_present)
-        preflight.problems += self._short(room)
-        preflight.unchecked += self._unlisted_images(rows, room["placed"]) if image_present else []
+        self.preflight.problems += self._short(room)
+        self.preflight.unchecked += self._unlisted_images(rows, room["placed"]) if image_present else []
         return t.cast("t.Dict[str, int]", room["placed"])
 
     def _unlisted_images(self, rows: t.Sequence[Node], placed: t.Container[str]) -> list[str]:
@@ -118,14 +110,13 @@ class Check:
             )
         ]
 
-    def preflight(self, image_present: bool) -> tuple[dict[str, int] | None, list[str]]:
-        """Return where the pods have room, and what could not be checked. JobError: the job can never start."""
-        preflight = Preflight(self.client, self.doing, self.namespace, self.manifests, self.pods)
-        placed = self.room(preflight, image_present)
-        preflight.run()
-        if preflight.problems:
-            raise JobError("%s: %s. Nothing was applied" % (self.doing, ". ".join(preflight.problems)))
-        return placed, preflight.unchecked
+    def placement(self, image_present: bool) -> dict[str, int] | None:
+        """Return where the pods have room, None if the account may not look. JobError: the job can never start."""
+        placed = self.room(image_present)
+        self.preflight.run()
+        if self.preflight.problems:
+            raise JobError("%s: %s. Nothing was applied" % (self.doing, ". ".join(self.preflight.problems)))
+        return placed
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
@@ -138,16 +129,14 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
             "was applied" % (check.doing, ", ".join(unserved))
         )
     there = check.exists()
-    missing = check.missing_attachments()
+    missing = check.preflight.missing_attachments()
     if missing and not check_mode:
         raise JobError(
             "%s: these attachments do not exist: %s. Create them first (role secondary_network, module "
             "network_attachment), or correct networks. Nothing was applied" % (check.doing, ", ".join(missing))
         )
-    placed: dict[str, int] | None = None
-    unchecked: list[str] = []
-    if params["capacity"] and not there:
-        placed, unchecked = check.preflight(params["image_present"])
+    placed = check.placement(params["image_present"]) if params["capacity"] and not there else None
+    unchecked = check.preflight.unchecked
     rows = [
         resource(item["kind"], "%s/%s" % (check.namespace, item["metadata"]["name"]), desired="present", status=UNKNOWN)
         for item in check.manifests

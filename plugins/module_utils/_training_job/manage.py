@@ -45,6 +45,9 @@ GROUPS = {
 }
 # The label by which an operator says which pod is the launcher.
 _ROLES = {"mpijob": "training.kubeflow.org/job-role", "mpijob-v1alpha1": "mpi_role_type"}
+# Between the names of an MPIJob and of a worker; of v1alpha1 also the StatefulSet of workers, and the Service that it
+# names (newWorker in pkg/controllers/v1alpha1/mpi_job_controller.go, kubeflow/mpi-operator at 111dffd).
+_WORKERS = "-worker"
 # A gang is kept by the scheduler of that name, as its own charts call it.
 _SCHEDULERS = {"volcano": "volcano", "scheduler-plugins": "scheduler-plugins-scheduler"}
 
@@ -70,6 +73,8 @@ def references(kind: str, name: str, namespace: str, gang: str, pods: t.Sequence
     # The operator of an MPIJob has a Secret of that name for itself.
     if kind not in MPI:
         resources.append(("v1", "Secret", name + "-ssh"))
+    if kind == "mpijob-v1alpha1":
+        resources.append(("v1", "Service", name + _WORKERS))
     if kind == "pods":
         resources += [("v1", "Pod", pod) for pod in pods] + [("v1", "Service", name)]
         if gang in GROUPS:
@@ -304,16 +309,21 @@ def _gang_labels(job: Job) -> dict[str, str]:
 # --- the kinds ------------------------------------------------------------------------------------------------------
 
 
-def _pods(job: Job) -> list[Object]:
-    """Return single pods with fixed ranks, found by name through a Service without its own address."""
-    service = {
+def _service(job: Job, name: str, selector: dict[str, str]) -> Object:
+    """Return a Service without its own address: pods whose subdomain is its name have names in DNS."""
+    spec = {
         "clusterIP": "None",
         # A rank looks for the master before that is ready.
         "publishNotReadyAddresses": True,
-        "selector": {JOB: job.name},
+        "selector": selector,
         "ports": [{"name": "master", "port": job.master_port, "protocol": "TCP", "targetPort": job.master_port}],
     }
-    manifests = [_object(job, "v1", "Service", {"spec": service})]
+    return _object(job, "v1", "Service", {"spec": spec}, name)
+
+
+def _pods(job: Job) -> list[Object]:
+    """Return single pods with fixed ranks, found by name through a Service without its own address."""
+    manifests = [_service(job, job.name, {JOB: job.name})]
     if job.gang in GROUPS:
         content: Object = {"minMember": job.pods}
         if job.gang == "volcano" and job.queue:
@@ -363,25 +373,45 @@ def _mpirun(job: Job, arguments: list[str], variables: t.Mapping[str, str]) -> l
     return argv + job.mpirun_args + _wrap_command(job, job.command)
 
 
+def _master(job: Job, service: str) -> dict[str, str]:
+    """Return where rank 0 is, on the first worker: mpirun does not say it, and torch.distributed needs it."""
+    return {"MASTER_ADDR": "%s%s-0.%s" % (job.name, _WORKERS, service), "MASTER_PORT": str(job.master_port)}
+
+
 def _arena_mpijob(job: Job) -> list[Object]:
     """Return one template, as the chart mpijob of arena does: its operator makes launcher and workers of it.
 
     Fields are those of the definition that arena brings (kubeflow/arena at 0cc88e2, kubeflow.org_mpijobs_v1.yaml). The
     launcher reaches the workers by kubectl exec, and finds them by variables of the operator.
+
+    The workers are a StatefulSet, whose pods have the name of a Service as their subdomain (initIdentity in Kubernetes'
+    stateful_set_utils.go). The operator does not create this Service; with it, worker 0, on which mpirun starts rank 0,
+    has a name (ShouldSetHostname in controller_utils.go).
     """
-    template = _pod(job, _mpirun(job, [], {}), _ompi(job))
+    workers = job.name + _WORKERS
+    service = _service(job, workers, {JOB: job.name, _ROLES[job.kind]: "worker"})
+    template = _pod(job, _mpirun(job, _arena_mapping(job), _master(job, workers)), _ompi(job))
     template["spec"]["restartPolicy"] = "Never"
     # kubectl in the launcher uses the token of the account that the operator makes for it.
     del template["spec"]["automountServiceAccountToken"]
-    return _custom(job, {"replicas": job.workers, "cleanPodPolicy": "Running", "backoffLimit": 0, "template": template})
+    spec = {"replicas": job.workers, "cleanPodPolicy": "Running", "backoffLimit": 0, "template": template}
+    return [service, *_custom(job, spec)]
+
+
+def _arena_mapping(job: Job) -> list[str]:
+    """Return mpirun's mapping.
+
+    The operator lists a worker with one slot for each of its GPUs (newConfigMap), and mpirun fills the first worker
+    first.
+    """
+    own = any(argument.endswith("-map-by") for argument in job.mpirun_args)
+    return [] if own or not job.nproc_per_node.isdigit() else ["--map-by", "ppr:%d:node" % job.slots]
 
 
 def _mpijob(job: Job) -> list[Object]:
     """Return a launcher that runs mpirun, and workers that run sshd."""
-    # The operator names the file to Open MPI 4 only (OMPI_MCA_orte_default_hostfile). Where rank 0 is, mpirun does not
-    # say, and torch.distributed needs it.
-    master = {"MASTER_ADDR": "%s-worker-0.%s" % (job.name, job.name), "MASTER_PORT": str(job.master_port)}
-    argv = _mpirun(job, ["--hostfile", HOSTS], master)
+    # The operator names the file to Open MPI 4 only (OMPI_MCA_orte_default_hostfile).
+    argv = _mpirun(job, ["--hostfile", HOSTS], _master(job, job.name))
     # Without a command the operator has workers run sshd (newWorker in mpi_job_controller.go).
     worker = {"replicas": job.workers, "restartPolicy": "Never", "template": _pod(job, [], _ompi(job))}
     launcher = {"replicas": 1, "restartPolicy": "OnFailure", "template": _pod(job, argv, _ompi(job), trains=False)}

@@ -103,6 +103,23 @@ class Preflight:
         self.manifests, self.pods = manifests, pods
         self.problems: list[str] = []
         self.unchecked: list[str] = []
+        self._attachments: dict[str, Object] = {}
+
+    def missing_attachments(self) -> list[str]:
+        """Return the attachments that do not exist; those that could be read are kept for ``run``."""
+        missing = []
+        for space, name in attachments(self.pods, self.namespace):
+            key = "%s/%s" % (space, name)
+            try:
+                live = self.read("the attachment %s" % key, self._get, path(API, PLURAL, space, name))
+            except ApiError as exc:
+                if not exc.missing:
+                    raise
+                missing.append(key)
+                continue
+            if live is not None:
+                self._attachments[key] = live
+        return missing
 
     def run(self) -> None:
         self._references()
@@ -190,10 +207,8 @@ class Preflight:
         groups: dict[str, list[Span]] = {}
         for (space, name), count in attachments(self.pods, self.namespace).items():
             key = "%s/%s" % (space, name)
-            where = path(API, PLURAL, space, name)
-            live = self.read("attachment %s" % key, self.client.get, where)
-            text = ((live or {}).get("spec") or {}).get("config")
-            if not text:  # not there, which is reported by itself, or a file of the node
+            text = (self._attachments.get(key, {}).get("spec") or {}).get("config")
+            if not text:  # missing or not readable, which is reported by itself, or a file of the node
                 continue
             try:
                 parts = ranges(cni.parse(text)).groups

@@ -52,9 +52,20 @@ DETAILS = {
     "hosts": "hosts",
     "backend": "backend",
     "transport": "transport",
+    "gradients": "gradients of each rank",
+    "rdma_sent": "sent over RDMA by the pod with the least",
+    "ethernet_sent": "sent by network devices of the pod with the most",
+    "tcp_sent": "sent over TCP by the pod with the most, at most",
     "measurements": "measurements",
     "torch": "PyTorch",
     "started": "started",
+}
+# What the trainer counts in each rank's pod, by detail: the key in a rank's traffic, and which pod is shown.
+_SENT: dict[str, tuple[str, t.Callable[[t.Iterable[float]], float]]] = {
+    "gradients": ("gradient_bytes", min),
+    "rdma_sent": ("rdma_bytes", min),
+    "ethernet_sent": ("netdev_bytes", max),
+    "tcp_sent": ("tcp_bytes_at_most", max),
 }
 
 
@@ -91,7 +102,25 @@ def _workload(texts: t.Iterable[str]) -> dict[str, t.Any] | None:
     }
     samples = [rate for rate in _list(result.get("samples")) if is_number(rate) and rate > 0]
     settings = _dictionary(result.get("settings"))
-    return _run(numbers, samples, {key: result.get(key, settings.get(key)) for key in DETAILS})
+    details = {key: result.get(key, settings.get(key)) for key in DETAILS}
+    return _run(numbers, samples, {**details, **_traffic(_list(result.get("ranks")))})
+
+
+def _traffic(ranks: t.Sequence[t.Any]) -> dict[str, str]:
+    """Return what the pods sent while they trained. What one of them did not count is left out."""
+    sent = {}
+    for name, (key, choose) in _SENT.items():
+        totals = [_total(_dictionary(_dictionary(rank).get("traffic")).get(key)) for rank in ranks]
+        known = [total for total in totals if total is not None]
+        if known and len(known) == len(totals):
+            sent[name] = ("%.4g MB" if choose(known) < 1e10 else "%.0f MB") % (choose(known) / 1e6)
+    return sent
+
+
+def _total(value: t.Any) -> float | None:
+    """Return a number of bytes, or the sum of those of several devices, None if one of them is not known."""
+    counts = list(value.values()) if isinstance(value, dict) else [value]
+    return math.fsum(counts) if counts and all(is_number(count) for count in counts) else None
 
 
 def _nccl_tests(texts: t.Iterable[str]) -> dict[str, t.Any] | None:

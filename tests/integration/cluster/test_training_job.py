@@ -198,13 +198,16 @@ def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace
 def test_what_an_account_of_one_namespace_cannot_read_is_unchecked(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.bind("rolebinding", "joe", "list", "pods", "--clusterrole=admin", "-n", namespace)
     joe = client(own_cluster.user("joe"))
-    params = {"objects": objects(options(namespace)), "capacity": True, "image_present": False}
+    manifests = objects(options(namespace, networks=["kube-system/roce"]))
+    params = {"objects": manifests, "capacity": True, "image_present": False}
     result = check_job(params, False, joe)
     assert result["placed"] is None
-    (reason,) = result["unchecked"]
-    assert re.match(r"the nodes \(reading the nodes: .* answered 403 \(Forbidden\): ", reason)
-    assert result["warnings"] == [f"Checking the job {namespace}/train: not checked: {reason}"]
-    assert check_job({**params, "capacity": False}, False, joe)["unchecked"] == []
+    attachment, nodes = result["unchecked"]
+    for subject, reason in (("the attachment kube-system/roce", attachment), ("the nodes", nodes)):
+        assert re.match(rf"{subject} \(reading {subject}: .* answered 403 \(Forbidden\): ", reason)
+    texts = [f"Checking the job {namespace}/train: not checked: {reason}" for reason in (attachment, nodes)]
+    assert result["warnings"] == texts
+    assert check_job({**params, "capacity": False}, False, joe)["unchecked"] == [attachment]
 
 
 # --- the role -------------------------------------------------------------------------------------------------------

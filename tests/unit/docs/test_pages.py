@@ -9,6 +9,9 @@ import re
 import pytest
 import yaml
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.status import progress
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.kubeadm_config import OLDEST_MINOR
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
@@ -55,3 +58,21 @@ def test_every_alert_is_on_the_page_with_its_severity() -> None:
     severities = re.findall(r"labels\('(critical|warning)'\)", rules)
     assert len(names) == len(severities)
     assert re.findall(r"^\| `(\w+)` \| (critical|warning) \|", text, re.M) == list(zip(names, severities, strict=True))
+
+
+@pytest.mark.parametrize("name", ["ack-topology", "runai"])
+def test_what_a_job_shows_is_told_from_what_kubectl_shows(name: str) -> None:
+    """Of the pods of a job, its progress has the phases and a last line, and neither GPUs nor whole logs."""
+    text = (COLLECTION / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    commands = re.findall(r"`(kubectl (?:logs -f|describe pods) [^`]*)`", text)
+    assert [command.split()[1] for command in commands] == ["describe", "logs"]
+    assert [command.split()[-1] for command in commands] == [f"{JOB}=NAME"] * 2
+    rows = [{"name": f"train-{rank}", "phase": "Running", "reason": None} for rank in (0, 1)]
+    assert progress("running", None, rows) == "running, pods: 2 Running"
+
+
+@pytest.mark.parametrize("name", ["support", "roce-e810"])
+def test_pages_name_the_oldest_kubernetes(name: str) -> None:
+    text = (COLLECTION / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert f"Role `kubernetes` installs Kubernetes 1.{OLDEST_MINOR} and newer" in " ".join(text.split())
+    assert "Kubernetes 1.28 on RHEL 8" in text

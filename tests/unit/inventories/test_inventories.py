@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import typing as t
@@ -65,8 +67,8 @@ for host in inventory.get_hosts():
             checked += names
 print(json.dumps([errors, sorted(set(checked))]))
 """
-# The variables of the experiments of an inventory.
-EXPERIMENTS = """
+# The groups of an inventory, and the variables of its hosts that are those of roles.
+HOSTS = """
 import json, sys
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -75,17 +77,17 @@ from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 
 init_plugin_loader()
+names = json.loads(sys.argv[2])
 loader = DataLoader()
 inventory = InventoryManager(loader, [sys.argv[1]])
 manager = VariableManager(loader, inventory)
-experiments = {}
-for host in inventory.groups["experiments"].get_hosts():
+hosts = {}
+for host in inventory.get_hosts():
     variables = manager.get_vars(host=host)
-    names = [name for name in variables if name.startswith(("experiment_", "training_job_"))]
     templar = Templar(loader, variables)
-    experiments[host.name] = {name: templar.template(variables[name]) for name in names}
-api = inventory.groups.get("kubernetes_api")
-print(json.dumps([[host.name for host in api.get_hosts()] if api else [], experiments]))
+    hosts[host.name] = {name: templar.template(variables[name]) for name in names if name in variables}
+groups = {name: [host.name for host in group.get_hosts()] for name, group in inventory.groups.items()}
+print(json.dumps([groups, hosts]))
 """
 
 
@@ -124,6 +126,13 @@ def run(program: str, *arguments: str) -> Json:
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@functools.cache
+def hosts_of(site: str) -> tuple[dict[str, list[str]], dict[str, Json]]:
+    """The groups of an inventory, and the roles' variables of each host."""
+    groups, hosts = run(HOSTS, str(COLLECTION / "inventories" / site), json.dumps(sorted(VARIABLES)))
+    return groups, hosts
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
@@ -292,33 +301,55 @@ def test_the_network_is_one_that_the_role_takes(name: str) -> None:
 
 # Sites with a cluster, whose host with the kubeconfig is this machine.
 CLOUDS = ("erdma", "runai", "ack_topology")
+# The options of mpirun in the guide of ack_topology, as they are in a job.
+ACK = [
+    '"--bind-to", "none", "--map-by", "slot", "-x", "LD_LIBRARY_PATH", "-x", "PATH"',
+    *(
+        f'{{"name": "OMPI_MCA_{name}", "value": "{value}"}}'
+        for name, value in {
+            "pml": "ob1",
+            "btl": "^openib",
+            "btl_tcp_if_include": "eth0",
+            "oob_tcp_if_include": "eth0",
+            "orte_keep_fqdn_hostnames": "t",
+        }.items()
+    ),
+]
 # What a document's command requests, and where it is in the job.
 JOBS: list[tuple[str, str, str, list[str]]] = [
-    ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB"]),
+    ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB", '"OMPI_MCA_pml", "value": "ob1"']),
     ("roce_e810", "cifar10", "Pod", ["--epochs=200", "--learning-rate=0.01", "--pre-trained"]),
     ("infiniband", "mnist", "Pod", ["--data-set=mnist", "--epochs=3", "--batch-size=128"]),
-    ("erdma", "synthetic", "MPIJob", ['"aliyun/erdma": "1"', '"hostNetwork": true', '"-np", "2"', '"16Gi"', "TRACE"]),
+    ("erdma", "synthetic", "MPIJob",
+     ['"aliyun/erdma": "1"', '"hostNetwork": true', '"ppr:1:node", "-np", "2"', '"16Gi"', "TRACE",
+      *(f'"OMPI_MCA_{part}_tcp_if_include", "value": "bond0"' for part in ("btl", "oob"))]),
     ("runai", "distributed-job-readme", "PyTorchJob",
      ['"k8s.v1.cni.cncf.io/networks": "kube-system/roce"', '"rdma/rdma": "1"', '"nvidia.com/gpu": "4"']),
-    ("ack_topology", "vgg16", "MPIJob", ["--model=vgg16", '"-np", "4"', '"replicas": 4']),
-    ("ack_topology", "vgg16-topology", "MPIJob", ["--model=vgg16", '"gpu-topology": "vgg16-topology"', "min-available"]),
-    ("ack_topology", "resnet50", "MPIJob", ["--model=resnet50"]),
-    ("ack_topology", "resnet50-topology", "MPIJob", ["--model=resnet50", '"gpu-topology": "resnet50-topology"', "min-available"]),
+    ("ack_topology", "vgg16", "MPIJob", [*ACK, "--model=vgg16", '"-np", "4"', '"replicas": 4']),
+    ("ack_topology", "vgg16-topology", "MPIJob", [*ACK, "--model=vgg16", '"gpu-topology": "vgg16-topology"', "min-available"]),
+    ("ack_topology", "resnet50", "MPIJob", [*ACK, "--model=resnet50"]),
+    ("ack_topology", "resnet50-topology", "MPIJob", [*ACK, "--model=resnet50", '"gpu-topology": "resnet50-topology"', "min-available"]),
 ]  # fmt: skip
+
+
+def job_value(variable: str, name: str, given: Json) -> Json:
+    """A variable of role training_job for an experiment. Of an image with a tag, the nodes know the digest."""
+    role = values(COLLECTION / "roles/training_job")
+    given = {**given, "training_job_name": name, "training_job_command": given["experiment_command"]}
+    image = role.value("training_job_image", **given)
+    digest = {} if "@" in image else {"reference": image.rpartition(":")[0] + "@sha256:" + "0" * 64}
+    return role.value(variable, __training_job_node_image=digest, **given)
 
 
 @pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
 def test_experiments_run_what_the_document_runs(site: str) -> None:
-    hosts, experiments = run(EXPERIMENTS, str(COLLECTION / "inventories" / site))
+    groups, hosts = hosts_of(site)
     # The plays on the cluster use the first host of this group. A cloud always has a cluster; elsewhere it is switched off.
-    assert hosts == (["localhost"] if site in CLOUDS else [])
-    jobs = {name: given for name, given in experiments.items() if given.get("experiment_kind") != "fabric"}
+    assert groups.get("kubernetes_api", []) == (["localhost"] if site in CLOUDS else [])
+    jobs = {name: hosts[name] for name in groups["experiments"] if hosts[name].get("experiment_kind") != "fabric"}
     assert set(jobs) == {row[1] for row in JOBS if row[0] == site}
     for _site, name, kind, texts in (row for row in JOBS if row[0] == site):
-        given = {key: value for key, value in jobs[name].items() if key.startswith("training_job_")}
-        given.setdefault("training_job_image", "registry.example.org/train@sha256:" + "0" * 64)
-        given.update(training_job_name=name, training_job_command=jobs[name]["experiment_command"])
-        options = values(COLLECTION / "roles/training_job").value("__training_job_options", **given)
+        options = job_value("__training_job_options", name, jobs[name])
         objects = TrainingJob().filters()["training_job"](options)
         assert kind in [manifest["kind"] for manifest in objects]
         text = json.dumps(objects)
@@ -327,7 +358,45 @@ def test_experiments_run_what_the_document_runs(site: str) -> None:
 
 @pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
 def test_documents_are_ones_that_the_report_takes(site: str) -> None:
-    for name, given in run(EXPERIMENTS, str(COLLECTION / "inventories" / site))[1].items():
-        document = given.get("experiment_document")
+    groups, hosts = hosts_of(site)
+    for name in groups["experiments"]:
+        document = hosts[name].get("experiment_document")
         document = document and {"numbers": {}, "details": {}, **document}
         validate({"name": name, "job": {}, "fabric": None, "document": document, "beside": []})
+
+
+# What the documents measured, by experiment.
+FIGURES = {
+    "roce_e810": {
+        "bandwidth": {"bandwidth_cm": 23.14},
+        "all-reduce": {"busbw": 2.80687},
+        "cifar10": {"seconds": 897, "first_accuracy": 0.8046, "accuracy": 0.856},
+    },
+    "ack_topology": {
+        "vgg16": {"images_per_second_per_device": 108.8, "images_per_second": 435.2},
+        "vgg16-topology": {"images_per_second_per_device": 205.1, "images_per_second": 820.5},
+        "resnet50": {"images_per_second_per_device": 313.0, "images_per_second": 1251.8},
+        "resnet50-topology": {"images_per_second_per_device": 330.5, "images_per_second": 1321.9},
+    },
+}
+
+
+@pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
+def test_figures_are_those_of_the_documents(site: str) -> None:
+    groups, hosts = hosts_of(site)
+    documents = {name: hosts[name].get("experiment_document") or {} for name in groups["experiments"]}
+    figures = {name: document["numbers"] for name, document in documents.items() if document.get("numbers")}
+    assert figures == FIGURES.get(site, {})
+    for name, document in documents.items():
+        samples = document.get("samples")
+        if samples:
+            mean = document["numbers"]["images_per_second_per_device"]
+            assert (len(samples), statistics.fmean(samples)) == (10, pytest.approx(mean, abs=0.051)), name
+
+
+def test_bandwidth_is_measured_as_in_the_document() -> None:
+    """`ib_write_bw -R -D60` of roce_e810."""
+    for host in hosts_of("roce_e810")[0]["gpu_nodes"]:
+        given = hosts_of("roce_e810")[1][host]
+        assert given["fabric_check_seconds"] == 60
+        assert "ib_write_bw_cm" in given["fabric_check_tests"]

@@ -109,27 +109,6 @@ def test_mpijob_runs_as_many_ranks_as_the_options_say_and_where_they_say() -> No
     assert [argv[place + 1] for place, word in enumerate(argv) if word == "-x"] == ["MASTER_PORT=29500", "MASTER_ADDR"]
 
 
-# Fields of MPIJobSpec in v1alpha1 (kubeflow/arena at 0cc88e2, kubeflow.org_mpijobs_v1.yaml).
-ARENA = {
-    *("backoffLimit", "cleanPodPolicy", "gpus", "launcherOnMaster", "launcherResources", "mountsOnLauncher"),
-    *("replicas", "template"),
-}
-
-
-def test_mpijob_of_arena_is_one_template() -> None:
-    more = {"gpu_resource": "aliyun.com/gpu", "host_network": True, "gang": "ack", "ompi": {"pml": "ob1"}}
-    (job,) = objects(options(kind="mpijob-v1alpha1", workers=2, gpus=8, **more, env={"A": "b"}, command=["train"]))
-    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1alpha1", "MPIJob")
-    assert set(job["spec"]) <= ARENA
-    template = job["spec"]["template"]
-    assert job["spec"]["replicas"] == 2
-    assert container(template)["command"] == ["mpirun", "--allow-run-as-root", "-np", "16", "-x", "A", "train"]
-    assert container(template)["resources"]["limits"] == {"aliyun.com/gpu": "8"}
-    assert template["spec"]["hostNetwork"] is True
-    # The launcher reaches the workers by kubectl exec, which logs in with its account's token.
-    assert "automountServiceAccountToken" not in template["spec"]
-
-
 @pytest.mark.parametrize("kind", ["pods", "mpijob", "mpijob-v1alpha1", "pytorchjob"])
 def test_the_gang_of_alibaba_cloud_is_the_pods_that_train(kind: str) -> None:
     manifests = objects(options(kind=kind, workers=3, gang="ack"))

@@ -40,6 +40,40 @@ def test_training() -> None:
     }  # fmt: skip
 
 
+def rank(rdma: t.Any, ethernet: t.Any, tcp: t.Any) -> dict[str, t.Any]:
+    """A rank of train.py's result, whose gradients had 90 MB."""
+    traffic = {
+        "steps": 2,
+        "gradient_bytes": 90e6,
+        "rdma_bytes": rdma,
+        "netdev_bytes": ethernet,
+        "tcp_bytes_at_most": tcp,
+    }
+    return {"rank": 0, "traffic": traffic}
+
+
+QUIET = rank({"irdma0:1": 60e6, "irdma1:1": 31e6}, {"eth0": 40e3, "net1": 2e3}, 43e3)
+LOUD = rank({"irdma0:1": 92.5e6, "irdma1:1": 0}, {"eth0": 91e6, "net1": 0}, 91.2e6)
+# The ranks of a result, and what is shown of their traffic.
+TRAFFIC: list[tuple[t.Any, list[str | None]]] = [
+    ([QUIET, QUIET], ["90 MB", "91 MB", "0.042 MB", "0.043 MB"]),
+    # One pod that used Ethernet is not hidden by another.
+    ([QUIET, LOUD], ["90 MB", "91 MB", "91 MB", "91.2 MB"]),
+    ([rank({"irdma0:1": 2.5e12}, {"eth0": 5e9}, 5e9)], ["90 MB", "2500000 MB", "5000 MB", "5000 MB"]),
+    # A port that counts nothing; a rank that has not counted; what is no traffic.
+    ([QUIET, rank({"siw0:1": None}, {"eth0": 1e6}, 1e6)], ["90 MB", None, "1 MB", "1 MB"]),
+    ([QUIET, {"rank": 1, "traffic": None}], [None] * 4),
+    ([rank("x", [], {"a": "b"}), 7], [None] * 4),
+    (None, [None] * 4),
+]
+
+
+@pytest.mark.parametrize(("ranks", "expected"), TRAFFIC)
+def test_what_the_pods_sent(ranks: t.Any, expected: list[str | None]) -> None:
+    details = run.of_job(job(log_of({**TRAINED, "ranks": ranks})))["details"]
+    assert [details.get(name) for name in ("gradients", "rdma_sent", "ethernet_sent", "tcp_sent")] == expected
+
+
 def test_the_last_result_counts_whatever_stands_before_it() -> None:
     first, last = json.dumps({**TRAINED, "seconds": 1.0}), json.dumps({**TRAINED, "seconds": 2.0})
     text = f"RESULT {first}\n[1,0]<stdout>:RESULT {last}\n"

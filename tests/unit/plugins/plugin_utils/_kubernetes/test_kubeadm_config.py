@@ -113,6 +113,10 @@ BAD: list[tuple[Json, str]] = [
     ({"version": "latest"}, "version must be X.Y.Z"),
     ({"version": 1.36}, "version must be str"),
     ({"version": "1.30.9"}, "older than 1.31"),
+    (
+        {"version": "1.28.15"},
+        "version 1.28.15 is older than 1.31, the first whose kubeadm reads kubeadm.k8s.io/v1beta4",
+    ),
     ({"cluster_name": "Fabric 1"}, "not a valid DNS name"),
     ({"dns_domain": "-"}, "not a valid DNS name"),
     ({"endpoint": "192.0.2.10"}, "HOST:PORT"),
