@@ -27,6 +27,10 @@ OF_THE_LAB = (
     "/usr/local/bin/kubelet", "unit containerd", "unit kubelet", "unit lab-pods", "unit var-lib-containerd",
 )  # fmt: skip
 OF_THE_MACHINE = ("/etc/mtab", "/etc/resolv.conf", "/root/.ansible", "/etc/ld.so.cache", "/boot/grub/grubenv")
+# Users and groups are listed one by one.
+ACCOUNTS = ("/etc/group", "/etc/gshadow", "/etc/passwd", "/etc/shadow", "/etc/subgid", "/etc/subuid")
+# An image that is made again has other bytes. What is in it is listed.
+INITRAMFS = "/boot/initrd.img-"
 # Kinds whose objects come and go by themselves, and the nodes with their Leases.
 FLEETING = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "nodes", "pods", "endpoints",
             "endpointslices.discovery.k8s.io", "controllerrevisions.apps", "csinodes.storage.k8s.io",
@@ -40,12 +44,16 @@ def of_node(host: Host) -> Listing:
     command = f"for place in {PLACES}; do [ ! -d $place ] || find $place -xdev -type f -exec sha256sum {{}} +; done"
     for line in host.check_output(command).splitlines():
         digest, _blank, path = line.partition("  ")
-        rows[path] = digest
+        rows[path] = "image" if path.startswith(INITRAMFS) else digest
+    for line in host.check_output(f"for image in {INITRAMFS}*; do lsinitramfs $image; done").splitlines():
+        if "modprobe.d/" in line or "rdmaops" in line:
+            rows[f"in the initramfs: {line}"] = ""
     for line in host.check_output("systemctl list-unit-files --no-legend --no-pager").splitlines():
         name, state, *_preset = line.split()
         rows[f"unit {name}"] = state
-    for line in host.check_output("getent passwd").splitlines():
-        rows["user " + line.split(":")[0]] = line
+    for kind in ("passwd", "group"):
+        for line in host.check_output(f"getent {kind}").splitlines():
+            rows[f"{kind} {line.split(':')[0]}"] = line
     # ib_core may not be loaded, and then the pattern stays as it is.
     places = "/proc/cmdline /sys/module/ib_core/parameters/*"
     parameters = f"for place in {places}; do [ ! -e $place ] || grep -H . $place; done"
@@ -77,7 +85,7 @@ def different(before: Listing, after: Listing) -> dict[str, tuple[str | None, st
     names = [
         name
         for name in sorted({*before, *after})
-        if before.get(name) != after.get(name) and not name.startswith((*OF_THE_LAB, *OF_THE_MACHINE))
+        if before.get(name) != after.get(name) and not name.startswith((*OF_THE_LAB, *OF_THE_MACHINE, *ACCOUNTS))
     ]
     return {name: (before.get(name), after.get(name)) for name in names}
 

@@ -14,7 +14,8 @@ def test_the_node_is_as_before(lab: podlab.PodLab, node: str) -> None:
     host = lab.nodes[node]
     left = listing.different(listing.kept()[node], listing.of_node(host))
     of_packages = listing.of_packages(host, left)
-    assert {name: values for name, values in left.items() if name not in of_packages} == {}
+    rows = [f"{name}: {before} -> {after}" for name, (before, after) in left.items() if name not in of_packages]
+    assert not rows, "\n".join(rows)
 
 
 def test_the_cluster_is_as_before(lab: podlab.PodLab) -> None:
