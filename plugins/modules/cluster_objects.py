@@ -62,7 +62,7 @@ options:
   namespaces:
     description:
       - Manifests of namespaces that are created if an object of the set needs them and they do not exist. C(apiVersion) and C(kind) may be omitted.
-      - They do not belong to the set. An existing one is left as it is, and none is removed.
+      - They do not belong to the set, but to the owner V(namespaces), as several sets may use them. An existing one is left as it is.
     type: list
     elements: dict
     default: []

@@ -27,6 +27,8 @@ from .client import OWNER, Client, Object
 DEFINITION = "CustomResourceDefinition"
 # With one of these everything that is in it goes too.
 CONTAINERS = ("Namespace", DEFINITION)
+# The owner of namespaces that were created because a set needed them.
+NAMESPACES = "namespaces"
 # What others refer to comes first.
 _ORDER = {"Namespace": 0, DEFINITION: 1, "ServiceAccount": 2, "ClusterRole": 2, "Role": 2, "ConfigMap": 2, "Secret": 2}
 # The whole object, Base64 of a Secret's data included, as `kubectl apply` was given it.
@@ -299,7 +301,10 @@ class Set:
 
     def _add_namespace(self, body: Object) -> None:
         """Add a namespace that the set needs and that does not exist; it is not a part of the set."""
-        item = Item({"apiVersion": "v1", "kind": "Namespace", **body}, Kind("namespaces", False, True))
+        meta = {**body["metadata"], "labels": {**(body["metadata"].get("labels") or {}), OWNER: NAMESPACES}}
+        item = Item(
+            {"apiVersion": "v1", "kind": "Namespace", **body, "metadata": meta}, Kind("namespaces", False, True)
+        )
         self.making.add(item.name)
         self._row(item, "present", "absent", True)
         self.decision.add("Make %s" % item.text, functools.partial(self._make, item))

@@ -28,6 +28,7 @@ OF_PLAYBOOKS: dict[str, Json] = {
     "node_maintenance_batch": {"type": "raw"},
     "site_foreign_variables": {"type": "list", "elements": "str", "default": []},
     "teardown_gpu_operator_ok": {"type": "bool", "default": False},
+    "teardown_namespaces_ok": {"type": "bool", "default": False},
     "teardown_ok": {"type": "bool", "default": False},
 }
 

@@ -146,7 +146,7 @@ def test_two_installations_leave_each_others_objects(plane: Cluster, name: str) 
         assert sorted(both["actions"]) == [f"Remove ConfigMap {there}/a", f"Remove ConfigMap {there}/b"]
 
 
-def test_a_namespace_is_made_if_it_is_needed_and_belongs_to_no_set(plane: Cluster, name: str) -> None:
+def test_a_namespace_is_made_if_it_is_needed_and_goes_with_consent(plane: Cluster, name: str) -> None:
     desired = config("c", name)
     offered = {"namespaces": [{"metadata": {"name": name, "labels": {"example.org/level": "privileged"}}}]}
     with pytest.raises(ObjectsError, match=f"Make the namespace {name} first, or put it into the set"):
@@ -158,9 +158,13 @@ def test_a_namespace_is_made_if_it_is_needed_and_belongs_to_no_set(plane: Cluste
         again = run(plane, name, desired, namespaces=[{"metadata": {"name": name}}])
         assert (again["actions"], statuses(again)) == ([], ["present"])
         labels = plane.json("get", "namespace", name)["metadata"]["labels"]
-        assert (labels["example.org/level"], labels.get(OWNER)) == ("privileged", None)
+        assert (labels["example.org/level"], labels[OWNER]) == ("privileged", "namespaces")
         gone = run(plane, name, desired, state="absent", **offered)
         assert (gone["actions"], gone["kept"]) == ([f"Remove ConfigMap {name}/c"], [])
+        for consent in (False, True):
+            gone = run(plane, "namespaces", prune=True, prune_kinds=["v1/Namespace"], remove_definitions=consent)
+            kept = f"Namespace {name}: what is in it would go too; consent by remove_definitions"
+            assert (f"Remove Namespace {name}" in gone["actions"], kept in gone["kept"]) == (consent, not consent)
     finally:
         plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 

@@ -39,7 +39,7 @@ FACTS = {
     name
     for path in COLLECTION.glob("roles/*/tasks/*.yml")
     for name in re.findall(r"^ +(?:register: )?([a-z][a-z_]+)(?::|$)", path.read_text(), re.M)
-} | {"node_maintenance_batch", "teardown_gpu_operator_ok", "teardown_ok"}
+} | {"node_maintenance_batch", "teardown_gpu_operator_ok", "teardown_namespaces_ok", "teardown_ok"}
 # Groups of an inventory: kubernetes_api is one, and no variable of the role kubernetes.
 GROUPS = set(yaml.safe_load((COLLECTION / "inventories/example/hosts.yml").read_text())["all"]["children"])
 # Statistics of a run, which are artifacts of a job.

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import time
+import typing as t
+
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import listing, podlab
@@ -19,4 +22,10 @@ def test_the_node_is_as_before(lab: podlab.PodLab, node: str) -> None:
 
 
 def test_the_cluster_is_as_before(lab: podlab.PodLab) -> None:
-    assert listing.different(listing.kept()["cluster"], listing.of_cluster(lab)) == {}
+    """Namespaces end when the cluster has removed what is in them."""
+    before = listing.kept()["cluster"]
+    left: t.Collection[str] = ()
+    end = time.monotonic() + 180
+    while time.monotonic() < end and (left := listing.different(before, listing.of_cluster(lab))):
+        time.sleep(5)
+    assert not left, "\n".join(left)
