@@ -33,6 +33,9 @@ options:
       - Names are compared exactly, so C(mlx5_1) does not match C(mlx5_10). GUIDs may be in upper or lower case, with or
         without colons.
       - An entry that matches nothing on any of the hosts is an error.
+      - A network device may be a VLAN, bridge or bond on that of a port, such as V(ens1np0.100), if it has entries in
+        the GID table of the port. The GID is then chosen among these. With O(gid_index=auto), it is an error if NCCL
+        would choose another one.
     type: list
     elements: str
     default: []
@@ -65,7 +68,7 @@ options:
         newer if no entry of the GID table below the chosen one is empty. In pods with macvlan some are, as other pods
         have them, and NCCL 2.21 to 2.25 ends there with C(read failed in ncclIbRoceGetVersionNum) (NVIDIA/nccl#1573).
       - NCCL does not consider network devices. If a VLAN has an address on the same port, narrow down the choice with
-        C(NCCL_IB_ADDR_RANGE) (also since 2.21).
+        C(NCCL_IB_ADDR_RANGE) (also since 2.21), or use V(pin).
     type: str
     choices: [pin, auto]
     default: pin

@@ -51,6 +51,7 @@ options:
       - Only these, by name of the RDMA device, node GUID or network device. An empty list means all.
       - Names are compared exactly. GUIDs may be in upper or lower case, with or without colons.
       - An entry that matches nothing is an error.
+      - Without O(plan), a network device may be a VLAN, bridge or bond on that of a port, as in O(plan[].netdev).
     type: list
     elements: str
     default: []

@@ -40,8 +40,9 @@ options:
   name:
     description:
       - Name that the network device gets on the host when it is moved back. By default, the name that it had there.
-      - That is the name in the records of the network plugin C(sriov) in V(/var/lib/cni/sriov), else the alias of the device, where C(host-device) keeps it.
-        If there is neither, it is the name that C(udev) would choose, which C(udevadm test-builtin net_id) shows, else the name in the namespace.
+      - That is the name in the records of the network plugin C(sriov) in V(/var/lib/cni/sriov), else the alias of the device, where C(host-device) keeps it,
+        else its alternative name (C(ip link property)), if it has a single one that C(udev) has not given it. If there is none of these, it is the name that
+        C(udev) would choose, which C(udevadm test-builtin net_id) shows, else the name in the namespace.
       - A network device that is already on the host keeps its name.
     type: str
   disrupt:

@@ -66,6 +66,8 @@ interfaces:
     - C(pci_address) of a virtio device or a sub-function is that of its parent PCI device. C(auxiliary_device) is set for a sub-function, and null for
       others. C(numa_node) is null if the firmware does not report one.
     - C(rdma) are the RDMA devices of the same hardware; soft-RoCE is not included.
+    - C(can_change_netns) is V(false) if the kernel keeps the device in its network namespace, as it does with bonds, bridges, and in switchdev mode the network
+      device of a physical function of mlx5. Otherwise it is null, because Linux and iproute2 show this only since 6.15, and only if it is so.
   returned: success
   type: list
   elements: dict
@@ -83,6 +85,7 @@ interfaces:
       addresses: ["198.51.100.11/24"]
       uses: ["storage mount /data from 198.51.100.9"]
       rdma: [mlx5_0]
+      can_change_netns: null
 cni:
   description:
     - CNI plugins by name, the versions that each supports (null unless O(gather) has V(versions); an entry is null if the plugin did not respond, which

@@ -13,6 +13,8 @@ import tarfile
 from pathlib import Path
 
 PLACE = Path(__file__).resolve().parent / "gpu-operator-chart"
+# A default that v26.7.0 has changed (NVIDIA/gpu-operator#2262).
+MONITOR = "  serviceMonitor:\n    enabled: %s\n"
 
 
 def chart(directory: Path, *layers: str) -> Path:
@@ -25,6 +27,9 @@ def chart(directory: Path, *layers: str) -> Path:
         with (target / "values.yaml").open("a") as values:
             values.write(more.read_text().partition("---\n")[2])
         more.unlink()
+    if "v26.7.0" in layers:
+        text = (target / "values.yaml").read_text()
+        (target / "values.yaml").write_text(text.replace(MONITOR % "false", MONITOR % "true"))
     for template in target.rglob("templates/*.tpl"):
         template.rename(template.with_suffix(".yaml"))
     return target

@@ -21,6 +21,9 @@ _BY = {"device": "name", "master": "name", "hwaddr": "mac", "pciBusID": "pci_add
 # The kernel does not move them (netns_immutable in bond_setup(), br_dev_setup() and team_setup(); before Linux 6.12
 # NETIF_F_NETNS_LOCAL), and they take all that a member receives (netdev_rx_handler_register() in net/core/dev.c).
 _MASTERS = ("bond", "bridge", "team")
+# The kernel's word for others, such as an uplink representor since Linux 6.3 and stable releases of March 2023
+# (mlx5e_fix_features() in drivers/net/ethernet/mellanox/mlx5/core/en_main.c).
+_IMMUTABLE = "netns-immutable device (as that of a physical function of mlx5 in switchdev mode)"
 _ON_TOP = (
     "type macvlan or ipvlan with master %s, by which a pod gets a network device on %s. Its RDMA device stays with the "
     "host, where pods can use it in mode shared"
@@ -191,12 +194,13 @@ def _host(
     around: Surroundings,
     report: Report,
 ) -> None:
-    if row.get("kind") in _MASTERS:
+    kind = row.get("kind") if row.get("kind") in _MASTERS else None
+    if kind or row.get("can_change_netns") is False:
         report.add(
             "host_interface",
             attachment.key,
             "%s on node %s is a %s, which the kernel does not move to another network namespace"
-            % (value, node, row["kind"]),
+            % (value, node, kind or _IMMUTABLE),
             _ON_TOP % (row["name"], row["name"]),
         )
         return

@@ -255,6 +255,8 @@ def _interface(
         "addresses": ["%s/%s" % (row["local"], row["prefixlen"]) for row in addresses if row.get("local")],
         "uses": uses.get(name, []),
         "rdma": host.rdma(name),
+        # IFLA_NETNS_IMMUTABLE, which the kernel and iproute2 have since 6.15; ip prints nothing if it is 0.
+        "can_change_netns": False if row.get("netns-immutable") else None,
     }
 
 

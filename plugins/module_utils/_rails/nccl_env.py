@@ -25,7 +25,6 @@ from .ports import (
     describe,
     gid,
     gids,
-    names,
     ports,
 )
 
@@ -85,7 +84,7 @@ def nccl_env(
     selection = Selection(include, exclude, "build the NCCL environment")
     hosts = _hosts(data)
     selection.check(
-        [names(port) for host in hosts for port in host.ports],
+        [selection.names(port) for host in hosts for port in host.ports],
         [host.prefix + describe(port) for host in hosts for port in host.ports],
     )
     chosen = [host._replace(ports=_chosen(host, selection)) for host in hosts]
@@ -187,9 +186,9 @@ def _chosen(host: _Host, selection: Selection) -> list[Port]:
     """Return the ports of a host that NCCL shall use; refuse if none is left, with the reason for each."""
     chosen, reasons = [], []
     for port in host.ports:
-        reason = selection.left_out(names(port)) or _unfit(port, host)
+        reason = selection.left_out(selection.names(port)) or _unfit(port, host)
         if reason is None:
-            chosen.append(port)
+            chosen.append(selection.applied(port))
         else:
             reasons.append("%s: %s" % (describe(port), reason))
     if not chosen:
@@ -284,6 +283,7 @@ def _gid(hosts: list[_Host], family: str, mode: str) -> dict[str, str]:
     if mode == "auto":
         if family == "ipv6":
             _refuse_link_local(hosts)
+        _refuse_another_choice(hosts, family)
         return {"NCCL_IB_ROCE_VERSION_NUM": "2", "NCCL_IB_ADDR_FAMILY": _ADDR_FAMILY[family]}
     indexes: dict[int, list[str]] = {}
     for host in hosts:
@@ -308,8 +308,30 @@ def _why_no_gid(port: Port, family: str) -> str:
     others = gids(port, family, any_netdev=True)
     if others:
         entries = ["%s at %d of %s" % (entry.gid, entry.index, _netdev_of(port, entry.index)) for entry in others[:3]]
-        text += " (its GIDs belong to other network devices: %s)" % ", ".join(entries)
+        text += " (its GIDs belong to other network devices: %s; include can name one of these)" % ", ".join(entries)
     return text
+
+
+def _refuse_another_choice(hosts: list[_Host], family: str) -> None:
+    """Refuse a VLAN, which include names, if NCCL would choose another GID.
+
+    It takes the first one of the address family and the version (ncclIbGetGidIndex() in net_ib/connect.cc), whatever
+    its network device is.
+    """
+    other = []
+    for host in hosts:
+        for port in host.ports:
+            wanted, first = gid(port, family), gids(port, family, any_netdev=True)[0]
+            if port.above and wanted and wanted.index != first.index:
+                other.append(
+                    "%s%s at %d of %s instead of %d of %s"
+                    % (host.prefix, port.label, first.index, _netdev_of(port, first.index), wanted.index, port.netdev)
+                )
+    if other:
+        _refuse(
+            "NCCL would choose the GIDs of other network devices than include names: %s. Use gid_index='pin', or set "
+            "the variables without this filter, with NCCL_IB_ADDR_RANGE" % "; ".join(other)
+        )
 
 
 def _netdev_of(port: Port, index: int) -> str:

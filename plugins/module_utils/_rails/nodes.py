@@ -23,6 +23,7 @@ class Slot(t.NamedTuple):
     device: str
     auxiliary: str | None = None
     kind: str | None = None
+    can_change_netns: bool | None = None
 
     @property
     def place(self) -> str:
@@ -89,6 +90,7 @@ def _slot(port: rails_ports.Port, interface: t.Mapping[str, t.Any]) -> Slot:
         port.name,
         port.device.get("auxiliary_device"),
         interface.get("kind"),
+        interface.get("can_change_netns"),
     )
 
 

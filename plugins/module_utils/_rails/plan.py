@@ -107,6 +107,10 @@ _IMMOVABLE = (
     "Set plugin to macvlan or ipvlan, by which a pod gets a network device on %s; its RDMA device stays with the host, "
     "where pods can use it in mode shared. Or leave out %s with exclude"
 )
+_MASTERS = ("bond", "bridge", "team")
+# The kernel's word for others, such as an uplink representor since Linux 6.3 and stable releases of March 2023
+# (mlx5e_fix_features() in drivers/net/ethernet/mellanox/mlx5/core/en_main.c).
+_IMMUTABLE = "netns-immutable device (as that of a physical function of mlx5 in switchdev mode)"
 
 
 def _sub_function(nodes: t.Sequence[Node]) -> str | None:
@@ -127,9 +131,10 @@ def _check_host_device(how: str, nodes: t.Sequence[Node], options: Options) -> N
         return
     for node in nodes:
         for slot in node.slots:
-            if slot.kind in ("bond", "bridge", "team"):
+            kind = slot.kind if slot.kind in _MASTERS else None
+            if kind or slot.can_change_netns is False:
                 place = "%s of %s" % (slot.netdev, node.name)
-                text = _IMMOVABLE % (place, slot.kind, slot.netdev, slot.netdev)
+                text = _IMMOVABLE % (place, kind or _IMMUTABLE, slot.netdev, slot.netdev)
                 raise PlanError("Could not %s: %s" % (DOING, text))
 
 

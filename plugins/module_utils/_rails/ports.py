@@ -73,6 +73,7 @@ class Port(t.NamedTuple):
     device: t.Mapping[str, t.Any]
     port: t.Mapping[str, t.Any]
     gids: list[t.Mapping[str, t.Any]] | None  # None: not gathered
+    above: bool = False  # whether the network device is a VLAN, bridge or bond on the port's own one
 
     @property
     def label(self) -> str:
@@ -110,6 +111,21 @@ class Selection:
         if self.include and not any(_key(text) in names for text in self.include):
             return "include does not name it"
         return None
+
+    def applied(self, port: Port) -> Port:
+        """Return a port with the network device that include names: its own one, or a VLAN or bridge on that."""
+        netdevs = _netdevs(port) if self.include else set()
+        wanted = sorted({text for text in self.include if text in netdevs})
+        if len(wanted) > 1:
+            raise RailsError(
+                "Could not %s: include has %s, which all have GIDs of %s, and a port is used with one GID. Name one of "
+                "them" % (self.doing, " and ".join(wanted), port.label)
+            )
+        return _above(port, set(wanted))
+
+    def names(self, port: Port) -> set[str]:
+        """Return what include and exclude may call a port, also by the network device that include names."""
+        return names(port) | names(self.applied(port))
 
     def unmet(self, named: t.Iterable[t.Collection[str]]) -> int:
         """Count what include has and nothing of these names is."""
@@ -350,16 +366,18 @@ def rails(
     selection = Selection(include, exclude, doing)
     host_ports = ports(data, doing)
     entries = _plan(plan)
+    planned = [{_key(entry[key]) for key in ("rdma", "netdev") if key in entry} for entry in entries]
     if entries:
         assigned = [port and _on(port, entry) for port, entry in zip(_assign(entries, host_ports), entries)]
         slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(assigned, entries))
+        named = [planned[number] if port is None else names(port) for number, port in enumerate(assigned)]
     else:
-        slots = [(port, None) for port in host_ports]
-    planned = [{_key(entry[key]) for key in ("rdma", "netdev") if key in entry} for entry in entries]
-    selection.check([names(port) for port in host_ports] + planned, map(describe, host_ports))
+        slots = [(selection.applied(port), None) for port in host_ports]
+        named = [selection.names(port) for port in host_ports]
+    selection.check([names(port) for port in host_ports] + planned + named, map(describe, host_ports))
     result = []
     for number, (port, entry) in enumerate(slots):
-        if selection.left_out(planned[number] if port is None else names(port)) is None:
+        if selection.left_out(named[number]) is None:
             result.append(_rail(number, port, entry, family))
     if not entries:
         for number, rail in enumerate(result):
@@ -427,20 +445,24 @@ def _assign(entries: list[dict[str, str]], ports: list[Port]) -> list[Port | Non
 
 
 def _on(port: Port, entry: t.Mapping[str, str]) -> Port:
-    """Return a port with the network device that an entry of the plan means: its own one, or a VLAN or bridge on that.
+    """Return a port with the network device that an entry of the plan means: its own one, or one above that."""
+    return _above(port, {entry["netdev"]} if "netdev" in entry else _netdevs_of(port, entry.get("address", "")))
+
+
+def _above(port: Port, wanted: t.AbstractSet[str | None]) -> Port:
+    """Return a port with the network device that is wanted, if it has such a one: its own one, or what is above that.
 
     Devices above a port's own one have entries in its table (roce_gid_mgmt.c in drivers/infiniband/core). Their MTU is
     not known.
     """
-    above = {entry["netdev"]} if "netdev" in entry else _netdevs_of(port, entry.get("address", ""))
-    netdev = next(iter(above & _netdevs(port) - {port.netdev}), None)
-    if netdev is None or port.netdev in above:
+    netdev = next(iter(wanted & _netdevs(port) - {port.netdev}), None)
+    if netdev is None or port.netdev in wanted:
         return port
-    return port._replace(netdev=netdev, port={**port.port, "netdev": netdev, "netdev_mtu": None})
+    return port._replace(netdev=netdev, port={**port.port, "netdev": netdev, "netdev_mtu": None}, above=True)
 
 
 def _netdevs(port: Port) -> set[str | None]:
-    return {port.netdev, *(entry.get("netdev") for entry in port.gids or ())}
+    return {port.netdev, *(entry["netdev"] for entry in port.gids or () if isinstance(entry.get("netdev"), str))}
 
 
 def _netdevs_of(port: Port, text: str) -> set[str | None]:

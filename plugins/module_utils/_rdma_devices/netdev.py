@@ -43,6 +43,13 @@ class Location(t.NamedTuple):
     space: Namespace | None
 
 
+class Look(t.NamedTuple):
+    """What the namespace of a network device shows of it."""
+
+    former: list[str]  # what may be the name that it had on the host, the surest one first
+    immutable: bool  # the kernel says that it stays in its namespace; False: it does not say so
+
+
 class Host:
     """The edges."""
 
@@ -64,10 +71,9 @@ class Host:
     def pods(self) -> dict[str, tuple[str, str]]:
         return pods.names()
 
-    def former_names(self, space: Namespace, netdev: Netdev) -> list[str]:
-        """What may be the name that a network device had on the host, the surest one first."""
+    def look(self, space: Namespace, netdev: Netdev) -> Look:
         inside = enter.within(space, lambda: former.inside(netdev.name), sysfs=True, timeout=LIMIT_S)
-        return former.names(netdev, inside)
+        return Look(former.names(netdev, inside), inside["immutable"])
 
     def take(self, space: Namespace, device: Netdev, name: str) -> None:
         """Give a network device to the host's namespace, under a name that may be a new one."""
@@ -157,7 +163,14 @@ def _name_at_home(params: t.Mapping[str, t.Any], location: Location, host: Host)
     netdev, space = location
     if space is None:
         return netdev.name
-    name = params["name"] or next(iter(host.former_names(space, netdev)), netdev.name)
+    look = host.look(space, netdev)
+    if look.immutable:
+        raise DeviceError(
+            "Taking the network device %s (%s) back to the host: the kernel keeps it in its network namespace "
+            "(netns-immutable). mlx5 does so in switchdev mode: set the card to legacy mode in that namespace "
+            "('devlink dev eswitch set')" % (netdev.name, netdev.identity)
+        )
+    name = params["name"] or next(iter(look.former), netdev.name)
     if name in host.names():
         raise DeviceError(
             "Taking the network device %s (%s) back to the host as %s: the host already has a network device of that "
@@ -224,4 +237,4 @@ def _proof(wanted: Netdev, before: Netdev, host: Host) -> str:
     return after.netdev.name
 
 
-__all__ = ("DeviceError", "Host", "Location", "locate", "manage")
+__all__ = ("DeviceError", "Host", "Location", "Look", "locate", "manage")

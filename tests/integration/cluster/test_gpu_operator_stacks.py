@@ -55,6 +55,19 @@ def end_hook(place: Place) -> None:
     place.plane.kubectl("patch", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "-p", patch, "--subresource=status")
 
 
+def test_the_service_monitor_is_on_and_the_api_server_does_not_know_it(place: Place) -> None:
+    """The operator v26.7.0 skips it then (NVIDIA/gpu-operator#2262), so it is no reason to refuse the release."""
+    assert not place.plane.kubectl("get", "crd", "servicemonitors.monitoring.coreos.com", "--ignore-not-found")
+    assert place.run(**options(place))["unknown_values"] == []
+    monitor = {"enabled": True, "interval": "15s", "additionalLabels": {}}
+    assert place.policy()["spec"]["dcgmExporter"]["serviceMonitor"] == monitor
+    assert not place.run(**options(place))["changed"]
+    off = options(place, dcgm_exporter_service_monitor=False)
+    assert place.run(**off)["changed"]
+    assert place.policy()["spec"]["dcgmExporter"]["serviceMonitor"] == {**monitor, "enabled": False}
+    assert not place.run(**off)["changed"]
+
+
 def test_a_gpu_cluster_from_install_to_uninstall(place: Place) -> None:
     planned = place.run(check=True, **options(place, values=DRA))
     done = place.run(**options(place, values=DRA))

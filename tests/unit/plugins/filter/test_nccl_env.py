@@ -53,6 +53,23 @@ ENVIRONMENTS: dict[str, tuple[Json, Json, dict[str, str]]] = {
         {"socket_family": "ipv4", "nsocks_perthread": 64},
         {**BOTH, "NCCL_SOCKET_FAMILY": "AF_INET", "NCCL_NSOCKS_PERTHREAD": "64"},
     ),
+    # The GID of a VLAN or a bridge on the network device is used if include names it.
+    **{
+        f"{above} at {index}, by {options}": (
+            result(device("mlx5_0", port("ens1", *own, entry(index, "203.0.113.11", above)))),
+            {"include": [above], **options},
+            {"NCCL_IB_HCA": "=mlx5_0:1", **PINNED, "NCCL_IB_GID_INDEX": str(index)}
+            if not options
+            else {"NCCL_IB_HCA": "=mlx5_0:1", **CHOSEN},
+        )
+        for above in ("ens1.100", "br0")
+        for own, index, options in (
+            ([entry(3, "198.51.100.11", "ens1")], 5, {}),
+            ([], 5, {}),
+            ([], 5, {"gid_index": "auto"}),
+            ([entry(7, "198.51.100.11", "ens1")], 5, {"gid_index": "auto"}),
+        )
+    },
     "auto": (TWO, {"gid_index": "auto"}, {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN}),
     "auto where the devices disagree": (
         DIFFERENT,

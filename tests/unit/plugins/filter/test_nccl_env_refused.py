@@ -31,6 +31,9 @@ NO_PORT = (
 NO_IPV4 = "no RoCE v2 GID of an IPv4 address: %s. Give the network device such an address, or use family='ipv6'"
 NAME = "it cannot contain ',', ':', '^', '=' and white space, and a name has at most 63 characters. Rename the device ('rdma dev set'), or exclude it"
 
+# A VLAN on ens1, whose GID comes after that of ens1.
+VLAN = result(device("mlx5_0", port("ens1", entry(3, "198.51.100.11", "ens1"), entry(5, "203.0.113.11", "ens1.100"))))
+
 # input, options, the whole message after what was being done
 REFUSED: dict[str, tuple[Json, Json, str]] = {
     "no device": (result(), {}, NO_PORT % "rdma_info found no RDMA device"),
@@ -110,7 +113,24 @@ REFUSED: dict[str, tuple[Json, Json, str]] = {
         result(device("mlx5_1", port("ens2", entry(3, "198.51.100.11", "ens2.100")))),
         {},
         NO_IPV4 % "mlx5_1 port 1, network device ens2 (its GIDs belong to other network devices: "
-        "0000:0000:0000:0000:0000:ffff:c633:640b at 3 of ens2.100)",
+        "0000:0000:0000:0000:0000:ffff:c633:640b at 3 of ens2.100; include can name one of these)",
+    ),
+    "a VLAN that NCCL would not choose": (
+        VLAN,
+        {"include": ["ens1.100"], "gid_index": "auto"},
+        "NCCL would choose the GIDs of other network devices than include names: mlx5_0 port 1 at 3 of ens1 instead of 5 of "
+        "ens1.100. Use gid_index='pin', or set the variables without this filter, with NCCL_IB_ADDR_RANGE",
+    ),
+    "two network devices of one port": (
+        VLAN,
+        {"include": ["ens1.100", "ens1"]},
+        "include has ens1 and ens1.100, which all have GIDs of mlx5_0 port 1, and a port is used with one GID. Name one of "
+        "them",
+    ),
+    "a port whose VLAN is included and which is excluded": (
+        VLAN,
+        {"include": ["ens1.100"], "exclude": ["ens1"]},
+        NO_PORT % "mlx5_0 port 1 (ens1): it is excluded by 'ens1'",
     ),
     "GIDs were not gathered": (
         result(device("mlx5_1", port("ens2", gids=None))),

@@ -219,6 +219,20 @@ def test_a_bond_is_not_given_to_a_pod() -> None:
     assert plan["attachments"][0]["master"] == "bond0"
 
 
+def test_a_device_that_the_kernel_keeps_is_not_given_to_a_pod() -> None:
+    """The network device of an mlx5 PF in switchdev mode."""
+    info = {"a": node(PARENT, interfaces=[interface("enp8s0f0np0", can_change_netns=False)])}
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK) == (
+        "Could not plan the rails: enp8s0f0np0 of a is a netns-immutable device (as that of a physical function of mlx5 in "
+        "switchdev mode), which the kernel does not move to another network namespace, so host-device cannot give it to a "
+        "pod. Set plugin to macvlan or ipvlan, by which a pod gets a network device on enp8s0f0np0; its RDMA device stays "
+        "with the host, where pods can use it in mode shared. Or leave out enp8s0f0np0 with exclude"
+    )
+    assert rail_plan(info, NETWORK, plugin="macvlan")["attachments"][0]["master"] == "enp8s0f0np0"
+    info["a"]["interfaces"][0]["can_change_netns"] = None
+    assert rail_plan(info, NETWORK)["rails"][0]["netdev"] == "enp8s0f0np0"
+
+
 def test_a_member_of_a_bond_is_not_given_to_a_pod() -> None:
     info = {"a": node(device(0, "ens1"), interfaces=BOND_ROWS)}
     assert message_of(AnsibleFilterError, rail_plan, info, NETWORK, include=["ens1"]) == (

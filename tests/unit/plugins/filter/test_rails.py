@@ -132,6 +132,8 @@ GID_TABLES: dict[str, tuple[Json, list[Json], str, tuple[int | None, str | None]
     "IPv6 only": ({}, [entry(1, LINK_LOCAL), entry(3, GLOBAL)], "ipv4", (None, None)),
     "of a VLAN": ({}, [entry(3, "198.51.100.11", netdev="ens1.100"), entry(5, "198.51.100.12")], "ipv4", (5, "198.51.100.12")),
     "of a VLAN only": ({}, [entry(3, "198.51.100.11", netdev="ens1.100")], "ipv4", (None, None)),
+    "of a bridge": ({}, [entry(3, "198.51.100.11", netdev="br0"), entry(5, "198.51.100.12")], "ipv4", (5, "198.51.100.12")),
+    "of a bridge only": ({}, [entry(3, "198.51.100.11", netdev="br0")], "ipv4", (None, None)),
     "without a network device": ({}, [entry(3, "198.51.100.11", netdev=None)], "ipv4", (None, None)),
     # macvlan in a pod: the parent is in the host's namespace, and the port has no network device to be seen.
     "the port's network device is elsewhere": ({"netdev": None}, [entry(7, "198.51.100.11", netdev="net1")], "ipv4", (7, "198.51.100.11")),
@@ -318,20 +320,24 @@ def test_ports_of_other_functions_are_no_rails() -> None:
     assert [(rail["rail"], rail["device"], rail["port"]) for rail in listed] == [(0, "mlx5_0", 1)]
 
 
-@pytest.mark.parametrize(
-    ("plan", "expected"),
-    [
-        # A VLAN or a bridge on the port's network device has entries in the same table.
-        ([{"netdev": "ens1.100"}], [("mlx5_0", "ens1.100", 5, "203.0.113.11", None)]),
-        ([{"rdma": "mlx5_0", "netdev": "ens1.100"}], [("mlx5_0", "ens1.100", 5, "203.0.113.11", None)]),
-        ([{"address": "203.0.113.11"}], [("mlx5_0", "ens1.100", 5, "203.0.113.11", None)]),
-        ([{"rdma": "mlx5_0"}], [("mlx5_0", "ens1", 3, "198.51.100.11", 9000)]),
-        ([{"rdma": "mlx5_0", "netdev": "ens1.200"}], [("mlx5_0", "ens1", 3, "198.51.100.11", 9000)]),
-    ],
-)
-def test_a_rail_on_a_vlan(plan: list[Json], expected: list[tuple[t.Any, ...]]) -> None:
-    table = [entry(3, "198.51.100.11"), entry(5, "203.0.113.11", netdev="ens1.100")]
-    listed = rails(result(device("mlx5_0", port(gids=table))), plan=plan)
-    assert [
-        tuple(rail[key] for key in ("device", "netdev", "gid_index", "ipv4", "netdev_mtu")) for rail in listed
-    ] == expected
+OWN = ("mlx5_0", "ens1", 3, "198.51.100.11", 9000)
+
+
+def seen_on(above: str, **options: t.Any) -> list[tuple[t.Any, ...]]:
+    """Return the rails of a port with a VLAN or a bridge on its network device, which has entries in the same table."""
+    table = [entry(3, "198.51.100.11"), entry(5, "203.0.113.11", netdev=above)]
+    listed = rails(result(device("mlx5_0", port(gids=table))), **options)
+    return [tuple(rail[key] for key in ("device", "netdev", "gid_index", "ipv4", "netdev_mtu")) for rail in listed]
+
+
+@pytest.mark.parametrize("above", ["ens1.100", "br0"])
+def test_a_rail_on_a_vlan_or_a_bridge(above: str) -> None:
+    expected = [("mlx5_0", above, 5, "203.0.113.11", None)]
+    for named in ({"netdev": above}, {"rdma": "mlx5_0", "netdev": above}, {"address": "203.0.113.11"}):
+        assert seen_on(above, plan=[named]) == expected
+    for include in ([above], ["mlx5_0", above]):
+        assert seen_on(above, include=include) == expected
+    for other in ({"rdma": "mlx5_0"}, {"rdma": "mlx5_0", "netdev": "ens1.200"}):
+        assert seen_on(above, plan=[other]) == [OWN]
+    assert seen_on(above, include=["ens1"]) == [OWN]
+    assert seen_on(above, include=[above], exclude=["ens1"]) == []

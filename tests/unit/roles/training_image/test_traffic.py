@@ -55,6 +55,13 @@ PORTS: list[tuple[str, dict[str, str], dict[str, str], int | None]] = [
         507,
     ),
     ("bnxt_re", {"hw_counters/tx_bytes": "1"}, {"hw_counters/tx_bytes": "5"}, 4),
+    # efa counts what is sent with send, which is a part of this, too (EFA_DEFINE_PORT_STATS in hw/efa/efa_verbs.c).
+    (
+        "efa",
+        {"hw_counters/tx_bytes": "1000", "hw_counters/send_bytes": "700", "hw_counters/tx_pkts": "3"},
+        {"hw_counters/tx_bytes": "9400", "hw_counters/send_bytes": "800", "hw_counters/tx_pkts": "5"},
+        8400,
+    ),
     ("erdma", {"hw_counters/hw_tx_bytes_cnt": "4"}, {"hw_counters/hw_tx_bytes_cnt": "4"}, 0),
     ("erdma of Linux", {"hw_counters/tx_bytes_cnt": "4"}, {"hw_counters/tx_bytes_cnt": "9"}, 5),
     # Packets of at most 1024 bytes: 1500 less 80 for headers.

@@ -61,6 +61,9 @@ spec:
   dcgmExporter:
     enabled: {{ .Values.dcgmExporter.enabled }}
     version: {{ .Values.dcgmExporter.version | quote }}
+    {{- if .Values.clusterPolicy }}
+    serviceMonitor: {{ toYaml .Values.dcgmExporter.serviceMonitor | nindent 6 }}
+    {{- end }}
   gfd:
     enabled: {{ .Values.gfd.enabled }}
   migManager:

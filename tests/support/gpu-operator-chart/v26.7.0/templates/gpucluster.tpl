@@ -23,6 +23,7 @@ spec:
   dcgmExporter:
     enabled: {{ .Values.dcgmExporter.enabled }}
     version: {{ .Values.dcgmExporter.version | quote }}
+    serviceMonitor: {{ toYaml .Values.dcgmExporter.serviceMonitor | nindent 6 }}
   hostPaths:
     rootFS: {{ .Values.hostPaths.rootFS }}
     driverInstallDir: {{ .Values.hostPaths.driverInstallDir }}

@@ -58,6 +58,7 @@ BONDED = {
         ],
     }
 }
+KEPT = {"gpu-1": {**INFO, "interfaces": [interface("ens192", "02", can_change_netns=False)]}}
 # A function with a sub-function, which has the only RDMA device, and one that only a sub-function is left of.
 SUB_FUNCTIONS = {
     "gpu-1": {
@@ -281,6 +282,14 @@ WRONG = [
         "macvlan or ipvlan with master bond0",
         nic(device="bond0"),
         node_info=BONDED,
+    ),
+    wrong(
+        "host_interface",
+        "default/nic0: ens192 on node gpu-1 is a netns-immutable device (as that of a physical function of mlx5 in "
+        "switchdev mode), which the kernel does not move to another network namespace. Type macvlan or ipvlan with "
+        "master ens192",
+        nic(device="ens192"),
+        node_info=KEPT,
     ),
     wrong(
         "host_interface",

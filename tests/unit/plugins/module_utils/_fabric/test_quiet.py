@@ -21,7 +21,8 @@ Inter-|   Receive                                                |  Transmit
 """
 
 
-# As sysfs has them: of Linux on an E810 (irdma) after a training, and of Alibaba Cloud's erdma on an idle instance.
+# As sysfs has them: of Linux on an E810 (irdma) after a training, and of Alibaba Cloud's erdma on an idle instance. Of efa,
+# the name is that of its driver (EFA_DEFINE_PORT_STATS in drivers/infiniband/hw/efa/efa_verbs.c).
 PORTS: dict[str, dict[str, str]] = {
     "nothing": {},
     "mlx5_0": {"counters/port_xmit_data": "700\n"},
@@ -29,6 +30,7 @@ PORTS: dict[str, dict[str, str]] = {
     "rxe0": {"hw_counters/sent_pkts": "5\n"},
     "irdma0": {"hw_counters/ip4OutOctets": "591342210478\n", "hw_counters/ip6OutOctets": "0\n"},
     "erdma_0": {"hw_counters/hw_tx_bytes_cnt": "11448\n"},
+    "efa_0": {"hw_counters/tx_bytes": "11448\n"},
 }
 
 
@@ -98,7 +100,7 @@ CASES: list[tuple[dict[str, t.Any], dict[str, t.Any], int | None, bool | None, s
     ),
     *(
         row
-        for name in ("hw_tx_bytes_cnt", "tx_bytes_cnt", "tx_bytes")  # erdma, in both its forms, and bnxt_re
+        for name in ("hw_tx_bytes_cnt", "tx_bytes_cnt", "tx_bytes")  # erdma, in both its forms; bnxt_re and efa
         for row in (
             (counted(**{name: 11448}), counted(**{name: 12448}), 1000, True, None),
             (counted(**{name: 11448}), counted(**{name: 11448}), 1000, False, "mlx5_0 counted 0 of the 1000 bytes"),

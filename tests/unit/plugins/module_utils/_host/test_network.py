@@ -95,6 +95,19 @@ def test_the_place_of_a_network_device(tmp_path: Path, name: str, place: str | N
     assert network.Host(sys=str(tmp_path)).hardware(name) == wanted
 
 
+# What ip(8) of iproute2 6.15 prints of a device with IFLA_NETNS_IMMUTABLE (print_linkinfo() in ip/ipaddress.c), and of others.
+IMMUTABLE = {"ifname": "enp8s0f0np0", "netns-immutable": True}
+
+
+@pytest.mark.parametrize(("row", "movable"), [(IMMUTABLE, False), ({"ifname": "enp8s0f0v0"}, None)])
+def test_whether_the_kernel_keeps_a_device_in_its_namespace(tmp_path: Path, row: Json, movable: bool | None) -> None:
+    class Links(network.Host):
+        def ip(self, *arguments: str) -> Json:
+            return [row] if arguments[-2:] == ("link", "show") else []
+
+    assert network.interfaces(Links(sys=str(tmp_path), proc=str(tmp_path)), [])[0]["can_change_netns"] is movable
+
+
 # A namespace with an uplink, a port in a bridge, a macvlan with an address, storage behind a port, and a free one.
 SETUP = """
 ip link set lo up

@@ -41,9 +41,12 @@ def record(device: str, name: str) -> str:
 
 @pytest.fixture
 def names(tmp_path: Path) -> t.Callable[..., list[str]]:
-    def names_of(alias: str = "", net_id: str = "", netdev: Netdev = CARD, **files: str) -> list[str]:
+    def names_of(
+        alias: str = "", net_id: str = "", netdev: Netdev = CARD, altnames: t.Sequence[str] = (), **files: str
+    ) -> list[str]:
         write_tree(tmp_path, files)
-        return former.names(netdev, {"alias": alias, "net_id": net_id}, str(tmp_path))
+        inside = {"alias": alias, "altnames": altnames, "immutable": False, "net_id": net_id}
+        return former.names(netdev, inside, str(tmp_path))
 
     return names_of
 
@@ -68,21 +71,70 @@ def test_an_alias_that_is_no_name_does_not_count(names: t.Callable[..., list[str
     assert names(alias) == []
 
 
+# alternative names, what comes before those that udev would choose
+ALTNAMES: list[tuple[list[str], list[str]]] = [
+    (["enxb8cef6aa0001", "rail0", "enp7s0np0"], ["rail0"]),
+    (["rail0", "storage0"], []),
+    # The name that the device had is the one that udev has not made an alternative one.
+    (["enxb8cef6aa0001", "enp7s0np0"], []),
+    (["a/b"], []),
+]
+
+
+@pytest.mark.parametrize(("altnames", "first"), ALTNAMES)
+def test_the_alternative_name_comes_before_udev(
+    names: t.Callable[..., list[str]], altnames: list[str], first: list[str]
+) -> None:
+    assert names(net_id=NET_ID, altnames=altnames) == [*first, "ens7np0", "enp7s0np0"]
+
+
+def test_an_alternative_name_comes_after_what_a_plugin_has_recorded(names: t.Callable[..., list[str]]) -> None:
+    assert names("leaf3", NET_ID, altnames=["rail0"])[:2] == ["leaf3", "rail0"]
+
+
+def test_without_udev_an_alternative_name_may_be_one_of_udev(names: t.Callable[..., list[str]]) -> None:
+    assert names(altnames=["enp7s0np0"]) == []
+
+
 def test_without_any_record_there_is_none(tmp_path: Path) -> None:
-    assert former.names(CARD, {"alias": "", "net_id": ""}, str(tmp_path / "none")) == []
+    inside = {"alias": "", "altnames": [], "immutable": False, "net_id": ""}
+    assert former.names(CARD, inside, str(tmp_path / "none")) == []
 
 
-def test_what_the_namespace_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# What `ip -json -details link` of iproute2 6.15 prints of such devices, without what does not matter here.
+LINKS: list[tuple[str, list[str], bool]] = [
+    ('[{"ifname":"net1","netns-immutable":true,"altnames":["rail0"]}]', ["rail0"], True),
+    ('[{"ifname":"net1"}]', [], False),
+    ("[{}]", [], False),
+    ('Device "net1" does not exist.', [], False),
+    ("[]", [], False),
+    ("[1]", [], False),
+    ("7", [], False),
+]
+
+
+@pytest.mark.parametrize(("link", "altnames", "immutable"), LINKS)
+def test_what_the_namespace_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, altnames: list[str], immutable: bool
+) -> None:
     write_tree(tmp_path, {"class/net/net1/ifalias": "ens7np0\n"})
     asked: list[t.Sequence[str]] = []
 
     def run(argv: t.Sequence[str], timeout: float) -> _command.Done:
         asked.append(argv)
-        return _command.Done(0, NET_ID, "")
+        return _command.Done(0, link if argv[0] == "ip" else NET_ID, "")
 
     monkeypatch.setattr(_command, "run", run)
-    assert former.inside("net1", str(tmp_path)) == {"alias": "ens7np0", "net_id": NET_ID}
-    assert asked == [["udevadm", "test-builtin", "net_id", f"{tmp_path}/class/net/net1"]]
+    assert former.inside("net1", str(tmp_path)) == {
+        "alias": "ens7np0",
+        "altnames": altnames,
+        "immutable": immutable,
+        "net_id": NET_ID,
+    }
+    assert asked == [
+        ["ip", "-json", "-details", "link", "show", "dev", "net1"],
+        ["udevadm", "test-builtin", "net_id", f"{tmp_path}/class/net/net1"],
+    ]
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("udevadm"), _command.TimedOut("", "")])
@@ -93,4 +145,4 @@ def test_without_udev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Ex
         raise error
 
     monkeypatch.setattr(_command, "run", run)
-    assert former.inside("net1", str(tmp_path)) == {"alias": "", "net_id": ""}
+    assert former.inside("net1", str(tmp_path)) == {"alias": "", "altnames": [], "immutable": False, "net_id": ""}

@@ -19,7 +19,12 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pci_netdevs
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import netdev
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.netdev import DeviceError, Host, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.netdev import (
+    DeviceError,
+    Host,
+    Look,
+    manage,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
@@ -33,14 +38,15 @@ class FakeHost(Host):
         self.taken: list[tuple[int, str, str]] = []
         self.lost = False
         self.former: list[str] = []
+        self.immutable = False
         self.renamed: str | None = None
         self.virtual = ["lo", "cni0"]
 
     def names(self) -> list[str]:
         return [*self.virtual, *(netdev.name for netdev in self.own)]
 
-    def former_names(self, space: Namespace, netdev: Netdev) -> list[str]:
-        return self.former
+    def look(self, space: Namespace, netdev: Netdev) -> Look:
+        return Look(self.former, self.immutable)
 
     def here(self) -> list[Netdev]:
         return self.own
@@ -172,6 +178,19 @@ REFUSALS = [
 @pytest.mark.parametrize(("host", "text"), REFUSALS)
 def test_refusals_change_nothing(host: FakeHost, text: str) -> None:
     assert message_of(DeviceError, manage, params(), False, host) == text
+    assert not host.taken
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("name", [None, "rail0"])
+def test_a_device_that_the_kernel_keeps_is_not_taken(name: str | None, check: bool) -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
+    host.immutable = True
+    assert message_of(DeviceError, manage, params(name=name), check, host) == (
+        "Taking the network device net1 (0000:07:00.0) back to the host: the kernel keeps it in its network namespace "
+        "(netns-immutable). mlx5 does so in switchdev mode: set the card to legacy mode in that namespace ('devlink dev "
+        "eswitch set')"
+    )
     assert not host.taken
 
 
