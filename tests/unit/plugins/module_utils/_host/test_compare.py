@@ -74,7 +74,7 @@ def test_options_come_with_their_defaults() -> None:
     assert result["persistent"] is False
     assert (result["runtime"], result["on_conflict"], result["on_absent"]) == ("auto", "fail", "fail")
     files = compare.checked(owned_files.ARGUMENTS, {"files": [{"path": "/a"}]})["files"]
-    assert files == [{"path": "/a", "content": ""}]
+    assert files == [{"path": "/a", "content": "", "mode": "0644"}]
 
 
 def test_drill(tmp_path: Path) -> None:
