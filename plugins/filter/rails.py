@@ -187,7 +187,7 @@ _value:
 
 import typing as t
 
-from ..module_utils._rails import ports
+from ..module_utils._rails.rails import rails as rails_of_host
 from ..plugin_utils._filter import ansible_errors
 
 
@@ -196,7 +196,7 @@ def rails(
     data: t.Any, plan: t.Any = None, include: t.Any = None, exclude: t.Any = None, family: t.Any = "ipv4"
 ) -> list[dict[str, t.Any]]:
     """Return the ordered list of rails."""
-    return ports.rails(data, plan, include, exclude, family)
+    return rails_of_host(data, plan, include, exclude, family)
 
 
 class FilterModule:

@@ -32,7 +32,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
     Survey,
     Unreadable,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import ports as rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import rails
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev, pci_netdevs, sysfs
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.devices import Look
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import audit, info

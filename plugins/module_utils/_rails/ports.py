@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The rails of a host: its RDMA ports in an order, each with the GID index that NCCL would use."""
+"""The RDMA ports of a host in an order, each with the GID index that NCCL would use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .._errors import FabricError
 
 FAMILIES = ("ipv4", "ipv6")
 ACTIVE = "ACTIVE"
-ABSENT = "absent"
 
 INFINIBAND = "InfiniBand"
 ROCE = "RoCE"
@@ -25,9 +24,6 @@ IWARP = "iWARP"
 _PCI = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])")
 _GUID = re.compile(r"(?:0x)?([0-9a-f]{16})")
 _LINK_LOCAL = ipaddress.IPv6Network("fe80::/10")
-
-_OF_DEVICE = ("protocol", "numa_node", "pci_address", "node_guid")
-_OF_PORT = ("port", "netdev", "state", "rate_gbps", "netdev_mtu", "active_mtu", "link_layer")
 
 
 class RailsError(FabricError):
@@ -101,27 +97,27 @@ class Selection:
 
     def excluded(self, names: t.Collection[str]) -> str | None:
         """Return why a port of these names is excluded, None if it is not."""
-        return next(("it is excluded by %r" % text for text in self.exclude if _key(text) in names), None)
+        return next(("it is excluded by %r" % text for text in self.exclude if normalized(text) in names), None)
 
     def left_out(self, names: t.Collection[str]) -> str | None:
         """Return why a port of these names is not selected, None if it is."""
         why = self.excluded(names)
         if why is not None:
             return why
-        if self.include and not any(_key(text) in names for text in self.include):
+        if self.include and not any(normalized(text) in names for text in self.include):
             return "include does not name it"
         return None
 
     def applied(self, port: Port) -> Port:
         """Return a port with the network device that include names: its own one, or a VLAN or bridge on that."""
-        netdevs = _netdevs(port) if self.include else set()
-        wanted = sorted({text for text in self.include if text in netdevs})
+        own = netdevs(port) if self.include else set()
+        wanted = sorted({text for text in self.include if text in own})
         if len(wanted) > 1:
             raise RailsError(
                 "Could not %s: include has %s, which all have GIDs of %s, and a port is used with one GID. Name one of "
                 "them" % (self.doing, " and ".join(wanted), port.label)
             )
-        return _above(port, set(wanted))
+        return above(port, set(wanted))
 
     def names(self, port: Port) -> set[str]:
         """Return what include and exclude may call a port, also by the network device that include names."""
@@ -130,12 +126,12 @@ class Selection:
     def unmet(self, named: t.Iterable[t.Collection[str]]) -> int:
         """Count what include has and nothing of these names is."""
         every = {name for names in named for name in names}
-        return sum(_key(text) not in every for text in self.include)
+        return sum(normalized(text) not in every for text in self.include)
 
     def check(self, named: t.Iterable[t.Collection[str]], known: t.Iterable[str]) -> None:
         """Refuse an include that names nothing. An exclude may: storage adapters differ from host to host."""
         every = {name for names in named for name in names}
-        missing = [text for text in self.include if _key(text) not in every]
+        missing = [text for text in self.include if normalized(text) not in every]
         if missing:
             raise RailsError(
                 "Could not %s: include has %s, which is not an RDMA device, node GUID or network device here. "
@@ -144,7 +140,7 @@ class Selection:
             )
 
 
-def _key(text: str) -> str:
+def normalized(text: str) -> str:
     """Return a name for comparison; GUIDs are equal with and without colons, in capitals or not."""
     match = _GUID.fullmatch(text.replace(":", "").lower())
     return "guid " + match.group(1) if match else text
@@ -152,11 +148,11 @@ def _key(text: str) -> str:
 
 def names(port: Port) -> set[str]:
     """Return what include and exclude may call a port."""
-    keys = {_key(port.name)}
+    keys = {normalized(port.name)}
     if port.guid:
-        keys.add(_key(port.guid))
+        keys.add(normalized(port.guid))
     if port.netdev:
-        keys.add(_key(port.netdev))
+        keys.add(normalized(port.netdev))
     return keys
 
 
@@ -235,7 +231,7 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
             % (doing, brief(device))
         )
     where = "Could not %s: of %s, " % (doing, name)
-    _text(device, "pci_address", where)
+    optional_text(device, "pci_address", where)
     netns = device.get("netns") or {}
     if not isinstance(netns, t.Mapping):
         raise RailsTypeError(where + "'netns' must be a dictionary or null, not %s" % brief(netns))
@@ -255,10 +251,10 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
             Port(
                 name,
                 number,
-                _text(port, "netdev", where),
-                _text(port, "state", where),
-                _text(device, "node_guid", where),
-                _fabric(_text(device, "protocol", where), _text(port, "link_layer", where)),
+                optional_text(port, "netdev", where),
+                optional_text(port, "state", where),
+                optional_text(device, "node_guid", where),
+                _fabric(optional_text(device, "protocol", where), optional_text(port, "link_layer", where)),
                 device,
                 port,
                 _dictionaries(port.get("gids"), where + "'gids'"),
@@ -267,7 +263,7 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
     return result
 
 
-def _text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
+def optional_text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
     value = holder.get(key)
     if value is not None and not isinstance(value, str):
         raise RailsTypeError(where + "%r must be a string or null, not %s" % (key, brief(value)))
@@ -357,115 +353,23 @@ def gid_index(port: Port, family: str) -> int | None:
     return chosen.index if chosen else None
 
 
-def rails(
-    data: t.Any, plan: t.Any = None, include: t.Any = None, exclude: t.Any = None, family: t.Any = "ipv4"
-) -> list[dict[str, t.Any]]:
-    """Return a host's rails, with a plan in its order."""
-    doing = "list the rails"
-    family = choice(family, "Could not list the rails: family", FAMILIES)
-    selection = Selection(include, exclude, doing)
-    host_ports = ports(data, doing)
-    entries = _plan(plan)
-    planned = [{_key(entry[key]) for key in ("rdma", "netdev") if key in entry} for entry in entries]
-    if entries:
-        assigned = [port and _on(port, entry) for port, entry in zip(_assign(entries, host_ports), entries)]
-        slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(assigned, entries))
-        named = [planned[number] if port is None else names(port) for number, port in enumerate(assigned)]
-    else:
-        slots = [(selection.applied(port), None) for port in host_ports]
-        named = [selection.names(port) for port in host_ports]
-    selection.check([names(port) for port in host_ports] + planned + named, map(describe, host_ports))
-    result = []
-    for number, (port, entry) in enumerate(slots):
-        if selection.left_out(named[number]) is None:
-            result.append(_rail(number, port, entry, family))
-    if not entries:
-        for number, rail in enumerate(result):
-            rail["rail"] = number
-    return result
-
-
-def _rail(number: int, port: Port | None, entry: dict[str, str] | None, family: str) -> dict[str, t.Any]:
-    chosen = gid(port, family) if port else None
-    rail: dict[str, t.Any] = {"rail": number, "device": port.name if port else None}
-    rail.update((key, port.port.get(key) if port else None) for key in _OF_PORT)
-    rail.update((key, port.device.get(key) if port else None) for key in _OF_DEVICE)
-    rail["gid_index"] = gid_index(port, family) if port else None
-    rail["gid"] = chosen.gid if chosen else None
-    rail["ipv4"] = chosen.ipv4 if chosen else None
-    rail["ipv6"] = chosen.ipv6 if chosen else None
-    if port is not None and port.fabric != ROCE:
-        # IPoIB and iWARP have addresses on their network devices, and none among the GIDs.
-        rail.update(_planned_address((entry or {}).get("address")))
-    rail["planned"] = entry
-    if port is None:
-        rail["state"] = ABSENT
-    return rail
-
-
-def _planned_address(text: str | None) -> dict[str, str | None]:
-    """Return an address of the plan as ``ipv4`` or ``ipv6``."""
-    try:
-        address = ipaddress.ip_address((text or "").split("/", 1)[0])
-    except ValueError:
-        return {"ipv4": None, "ipv6": None}
-    return {"ipv4": None, "ipv6": None, "ipv%d" % address.version: str(address)}
-
-
-def _plan(plan: t.Any) -> list[dict[str, str]]:
-    form = "a list of dictionaries with 'rdma', 'netdev' or 'address'"
-    entries = []
-    if plan is not None and not isinstance(plan, (list, tuple)):
-        raise RailsTypeError("Could not list the rails: plan must be %s, not %s" % (form, brief(plan)))
-    for entry in plan or ():
-        if not isinstance(entry, t.Mapping):
-            raise RailsTypeError("Could not list the rails: plan must be %s; it has %s" % (form, brief(entry)))
-        where = "Could not list the rails: in plan, "
-        values = {key: _text(entry, key, where) for key in ("rdma", "netdev", "address")}
-        kept = {key: value for key, value in values.items() if value is not None}
-        if not kept:
-            raise RailsError(where + "%s has none of 'rdma', 'netdev', 'address'. Give one" % brief(entry))
-        entries.append(kept)
-    return entries
-
-
-def _assign(entries: list[dict[str, str]], ports: list[Port]) -> list[Port | None]:
-    """Return the port of each entry of the plan: no port twice, the strongest match of all entries first."""
-    result: list[Port | None] = [None] * len(entries)
-    free = list(ports)
-    for keys in (("rdma", "netdev"), ("rdma", "address"), ("rdma",), ("netdev",), ("address",)):
-        for number, entry in enumerate(entries):
-            if result[number] is not None or not all(key in entry for key in keys):
-                continue
-            port = next((port for port in free if all(_MATCH[key](port, entry[key]) for key in keys)), None)
-            if port is not None:
-                result[number] = port
-                free.remove(port)
-    return result
-
-
-def _on(port: Port, entry: t.Mapping[str, str]) -> Port:
-    """Return a port with the network device that an entry of the plan means: its own one, or one above that."""
-    return _above(port, {entry["netdev"]} if "netdev" in entry else _netdevs_of(port, entry.get("address", "")))
-
-
-def _above(port: Port, wanted: t.AbstractSet[str | None]) -> Port:
+def above(port: Port, wanted: t.AbstractSet[str | None]) -> Port:
     """Return a port with the network device that is wanted, if it has such a one: its own one, or what is above that.
 
     Devices above a port's own one have entries in its table (roce_gid_mgmt.c in drivers/infiniband/core). Their MTU is
     not known.
     """
-    netdev = next(iter(wanted & _netdevs(port) - {port.netdev}), None)
+    netdev = next(iter(wanted & netdevs(port) - {port.netdev}), None)
     if netdev is None or port.netdev in wanted:
         return port
     return port._replace(netdev=netdev, port={**port.port, "netdev": netdev, "netdev_mtu": None}, above=True)
 
 
-def _netdevs(port: Port) -> set[str | None]:
+def netdevs(port: Port) -> set[str | None]:
     return {port.netdev, *(entry["netdev"] for entry in port.gids or () if isinstance(entry.get("netdev"), str))}
 
 
-def _netdevs_of(port: Port, text: str) -> set[str | None]:
+def netdevs_of(port: Port, text: str) -> set[str | None]:
     """Return the network devices of the entries that have an address."""
     try:
         address = ipaddress.ip_address(text.split("/", 1)[0])
@@ -476,15 +380,7 @@ def _netdevs_of(port: Port, text: str) -> set[str | None]:
     return {entry.get("netdev") for entry in port.gids or () if address_of(entry.get("gid")) == address}
 
 
-_MATCH: dict[str, t.Callable[[Port, str], bool]] = {
-    "rdma": lambda port, text: port.name == text,
-    "netdev": lambda port, text: text in _netdevs(port),
-    "address": lambda port, text: bool(_netdevs_of(port, text)),
-}
-
-
 __all__ = (
-    "ABSENT",
     "ACTIVE",
     "FAMILIES",
     "INFINIBAND",
@@ -495,6 +391,7 @@ __all__ = (
     "RailsError",
     "RailsTypeError",
     "Selection",
+    "above",
     "address_of",
     "brief",
     "choice",
@@ -505,7 +402,10 @@ __all__ = (
     "lacks_gid",
     "names",
     "natural",
+    "netdevs",
+    "netdevs_of",
+    "normalized",
+    "optional_text",
     "pci_key",
     "ports",
-    "rails",
 )

@@ -76,7 +76,10 @@ DOCUMENTS = {
         {"bandwidth": ["23.14 Gb/s"], "cifar10": ["0.856", "0.8046", "897 s"]},
     ),
     "infiniband": Document(["bandwidth", "mnist"], TRAIN, [], {}, {}),
-    "erdma": Document(["bandwidth", "synthetic"], BENCHMARK, [], {}, {}),
+    # Its bond0 is not in the lab's pods.
+    "erdma": Document(
+        ["bandwidth", "synthetic"], BENCHMARK, [], {"training_job_ompi": {"pml": "ob1", "btl": "^openib"}}, {}
+    ),
     "runai": Document(["distributed-job-readme"], BENCHMARK, [], {"training_job_kind": "pods"}, {}),
     "ack_topology": Document(
         ["vgg16", "resnet50", "vgg16-topology", "resnet50-topology"], BENCHMARK, [], {},
