@@ -24,9 +24,12 @@ LAB = COLLECTION / "tests/lab/kubernetes_node"
 OF_THE_LAB = (
     *(f"/{path.relative_to(LAB)}" for path in sorted(LAB.rglob("*")) if path.is_file()),
     "/etc/cni/net.d/10-pods.conflist", "/etc/kubernetes/", "/etc/systemd/system/multi-user.target.wants/",
-    "/usr/local/bin/kubelet", "unit containerd", "unit kubelet", "unit lab-pods", "unit var-lib-containerd",
+    "/usr/local/bin/kubelet", "unit containerd", "unit kubelet", "unit kubepods", "unit lab-pods",
+    "unit var-lib-containerd",
 )  # fmt: skip
 OF_THE_MACHINE = ("/etc/mtab", "/etc/resolv.conf", "/root/.ansible", "/etc/ld.so.cache", "/boot/grub/grubenv")
+# The network plugin of its pods makes the node a router, which the kernel then lets accept no redirects.
+FORWARDING = (".forwarding", "all.accept_redirects")
 # Users and groups are listed one by one.
 ACCOUNTS = ("/etc/group", "/etc/gshadow", "/etc/passwd", "/etc/shadow", "/etc/subgid", "/etc/subuid")
 # An image that is made again has other bytes. What is in it is listed.
@@ -85,14 +88,24 @@ def different(before: Listing, after: Listing) -> dict[str, tuple[str | None, st
     names = [
         name
         for name in sorted({*before, *after})
-        if before.get(name) != after.get(name) and not name.startswith((*OF_THE_LAB, *OF_THE_MACHINE, *ACCOUNTS))
+        if before.get(name) != after.get(name)
+        and not name.startswith((*OF_THE_LAB, *OF_THE_MACHINE, *ACCOUNTS))
+        and not name.endswith(FORWARDING)
     ]
     return {name: (before.get(name), after.get(name)) for name in names}
 
 
-def of_packages(host: Host, paths: t.Iterable[str]) -> set[str]:
-    """Return which of these files and units dpkg knows, or a package's scripts have made for units of the package."""
-    return {path for path in paths if host.run(f"dpkg -S {shlex.quote(path)}").rc == 0}
+def of_packages(host: Host, names: t.Iterable[str]) -> set[str]:
+    """Return which of these files and units dpkg knows, and which groups a package's script creates."""
+    return {name for name in names if host.run(_search(name)).rc == 0}
+
+
+def _search(name: str) -> str:
+    """Return the command that finds a row in a package."""
+    kind, _blank, text = name.partition(" ")
+    if kind == "group":
+        return f"grep --quiet --word-regexp {shlex.quote(text)} /var/lib/dpkg/info/*.postinst"
+    return f"dpkg -S {shlex.quote(f'*/{text}' if kind == 'unit' else name)}"
 
 
 def keep(rows: Json) -> None:
