@@ -97,7 +97,7 @@ def _alternative(altnames: t.Sequence[str], udev: t.Mapping[str, str]) -> list[s
     """The alternative name; nothing if there are several.
 
     Those that udev has given are the names that the device did not get (AlternativeNamesPolicy= in systemd.link(5)).
-    They cannot be told from others if udev does not answer.
+    Without an answer of udev, these are not known.
     """
     others = [name for name in altnames if name not in udev.values()]
     return others if udev and len(others) == 1 else []
