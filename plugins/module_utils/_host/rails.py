@@ -187,7 +187,7 @@ def _decide_files(
     stale = [rail_managers.File(path, "", 0o600) for path in own if path not in desired]
     sysctl = rail_managers.File(rail_sysctl.FILE, rail_sysctl.content(rails, sysctls), 0o644)
     wishes = [
-        {"path": host.place(file.path), "content": file.content, "mode": file.mode}
+        {"path": host.place(file.path), "content": file.content, "mode": "%04o" % file.mode}
         for file in (*desired.values(), *stale, sysctl)
     ]
     written = owned_files.decide(wishes, decision)[1]["changed_paths"]
