@@ -43,7 +43,7 @@ class File(t.NamedTuple):
     path: str
     content: str
     # netplan and NetworkManager warn of files, or ignore those, that others may read.
-    mode: int
+    mode: str
 
 
 class Manager(t.NamedTuple):
@@ -211,10 +211,12 @@ def files(manager: str, rails: t.Sequence[Rail], infiniband: t.Container[str]) -
     if not rails:
         return []
     if manager == NETPLAN:
-        return [File(FILES[NETPLAN], netplan(rails), 0o600)]
+        return [File(FILES[NETPLAN], netplan(rails), "0600")]
     if manager == NETWORKD:
-        return [File(path(manager, rail.netdev), networkd(rail), 0o644) for rail in rails]
-    return [File(path(manager, rail.netdev), network_manager(rail, rail.netdev in infiniband), 0o600) for rail in rails]
+        return [File(path(manager, rail.netdev), networkd(rail), "0644") for rail in rails]
+    return [
+        File(path(manager, rail.netdev), network_manager(rail, rail.netdev in infiniband), "0600") for rail in rails
+    ]
 
 
 def path(manager: str, netdev: str) -> str:

@@ -184,10 +184,10 @@ def _decide_files(
         of_manager = [rail for rail in rails if managers[rail.netdev] == manager]
         for file in rail_managers.files(manager, of_manager, infiniband):
             desired[file.path], readers[file.path] = file, manager
-    stale = [rail_managers.File(path, "", 0o600) for path in own if path not in desired]
-    sysctl = rail_managers.File(rail_sysctl.FILE, rail_sysctl.content(rails, sysctls), 0o644)
+    stale = [rail_managers.File(path, "", "0600") for path in own if path not in desired]
+    sysctl = rail_managers.File(rail_sysctl.FILE, rail_sysctl.content(rails, sysctls), "0644")
     wishes = [
-        {"path": host.place(file.path), "content": file.content, "mode": "%04o" % file.mode}
+        {"path": host.place(file.path), "content": file.content, "mode": file.mode}
         for file in (*desired.values(), *stale, sysctl)
     ]
     written = owned_files.decide(wishes, decision)[1]["changed_paths"]

@@ -321,8 +321,10 @@ def _refuse_another_choice(hosts: list[_Host], family: str) -> None:
     other = []
     for host in hosts:
         for port in host.ports:
+            if not port.above:
+                continue
             wanted, first = gid(port, family), gids(port, family, any_netdev=True)[0]
-            if port.above and wanted and wanted.index != first.index:
+            if wanted and wanted.index != first.index:
                 other.append(
                     "%s%s at %d of %s instead of %d of %s"
                     % (host.prefix, port.label, first.index, _netdev_of(port, first.index), wanted.index, port.netdev)
