@@ -56,7 +56,7 @@ def end_hook(place: Place) -> None:
 
 
 def test_the_service_monitor_is_on_and_the_api_server_does_not_know_it(place: Place) -> None:
-    """The operator v26.7.0 skips it then (NVIDIA/gpu-operator#2262), so it is no reason to refuse the release."""
+    """The release is not refused: without that CRD, the operator v26.7.0 skips it (NVIDIA/gpu-operator#2262)."""
     assert not place.plane.kubectl("get", "crd", "servicemonitors.monitoring.coreos.com", "--ignore-not-found")
     assert place.run(**options(place))["unknown_values"] == []
     monitor = {"enabled": True, "interval": "15s", "additionalLabels": {}}

@@ -61,8 +61,8 @@ def test_every_alert_is_on_the_page_with_its_severity() -> None:
 
 
 @pytest.mark.parametrize("name", ["ack-topology", "runai"])
-def test_what_a_job_shows_is_told_from_what_kubectl_shows(name: str) -> None:
-    """Of the pods of a job, its progress has the phases and a last line, and neither GPUs nor whole logs."""
+def test_the_page_has_kubectl_commands_for_what_a_job_does_not_show(name: str) -> None:
+    """Progress shows the phases of the pods and the last line of a log, but neither GPUs nor whole logs."""
     text = (COLLECTION / "docs" / f"{name}.md").read_text(encoding="utf-8")
     commands = re.findall(r"`(kubectl (?:logs -f|describe pods) [^`]*)`", text)
     assert [command.split()[1] for command in commands] == ["describe", "logs"]

@@ -60,7 +60,7 @@ TRAFFIC: list[tuple[t.Any, list[str | None]]] = [
     # One pod that used Ethernet is not hidden by another.
     ([QUIET, LOUD], ["90 MB", "91 MB", "91 MB", "91.2 MB"]),
     ([rank({"irdma0:1": 2.5e12}, {"eth0": 5e9}, 5e9)], ["90 MB", "2500000 MB", "5000 MB", "5000 MB"]),
-    # A port that counts nothing; a rank that has not counted; what is no traffic.
+    # A port without counters, a rank without counts, and values that are not traffic.
     ([QUIET, rank({"siw0:1": None}, {"eth0": 1e6}, 1e6)], ["90 MB", None, "1 MB", "1 MB"]),
     ([QUIET, {"rank": 1, "traffic": None}], [None] * 4),
     ([rank("x", [], {"a": "b"}), 7], [None] * 4),
