@@ -18,11 +18,10 @@ if t.TYPE_CHECKING:  # pragma: no cover
 _CODES = ("plugin_missing", "device_missing", "host_interface", "mtu_too_large")
 # Keys of the plugins to the key of an interface in node_info.
 _BY = {"device": "name", "master": "name", "hwaddr": "mac", "pciBusID": "pci_address"}
-# The kernel does not move them (netns_immutable in bond_setup(), br_dev_setup() and team_setup(); before Linux 6.12
-# NETIF_F_NETNS_LOCAL), and they take all that a member receives (netdev_rx_handler_register() in net/core/dev.c).
+# They take all that a member receives (netdev_rx_handler_register() in net/core/dev.c).
 _MASTERS = ("bond", "bridge", "team")
-# The kernel's word for others, such as an uplink representor since Linux 6.3 and stable releases of March 2023
-# (mlx5e_fix_features() in drivers/net/ethernet/mellanox/mlx5/core/en_main.c).
+# What has no kind may be an uplink representor, since Linux 6.3 and stable releases of March 2023 (mlx5e_fix_features()
+# in drivers/net/ethernet/mellanox/mlx5/core/en_main.c).
 _IMMUTABLE = "netns-immutable device (as that of a physical function of mlx5 in switchdev mode)"
 _ON_TOP = (
     "type macvlan or ipvlan with master %s, by which a pod gets a network device on %s. Its RDMA device stays with the "
@@ -194,13 +193,12 @@ def _host(
     around: Surroundings,
     report: Report,
 ) -> None:
-    kind = row.get("kind") if row.get("kind") in _MASTERS else None
-    if kind or row.get("can_change_netns") is False:
+    if row.get("can_change_netns") is False:
         report.add(
             "host_interface",
             attachment.key,
             "%s on node %s is a %s, which the kernel does not move to another network namespace"
-            % (value, node, kind or _IMMUTABLE),
+            % (value, node, row.get("kind") or _IMMUTABLE),
             _ON_TOP % (row["name"], row["name"]),
         )
         return

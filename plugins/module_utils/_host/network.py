@@ -24,6 +24,9 @@ COMMAND_LIMIT_S = 30
 PLUGIN_LIMIT_S = 10
 # Of these the server stands in the source of the mount (nfs(5), mount.cifs(8), mount.lustre(8), ceph(8)).
 REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "beegfs", "9p")
+# The kernel does not move them to another network namespace (netns_immutable in bond_setup(), br_dev_setup() and
+# team_setup(); before Linux 6.12 NETIF_F_NETNS_LOCAL).
+KEPT = ("bond", "bridge", "team")
 
 
 class NetworkError(FabricError):
@@ -240,13 +243,14 @@ def _interface(
     uses: t.Mapping[str, list[str]],
 ) -> dict[str, t.Any]:
     name = row["ifname"]
+    kind = (row.get("linkinfo") or {}).get("info_kind")
     pci, auxiliary, numa = host.hardware(name)
     return {
         "name": name,
         "mac": row.get("address"),
         "mtu": row.get("mtu"),
         "state": row.get("operstate"),
-        "kind": (row.get("linkinfo") or {}).get("info_kind"),
+        "kind": kind,
         "pci_address": pci,
         "auxiliary_device": auxiliary,
         "numa_node": numa,
@@ -255,8 +259,8 @@ def _interface(
         "addresses": ["%s/%s" % (row["local"], row["prefixlen"]) for row in addresses if row.get("local")],
         "uses": uses.get(name, []),
         "rdma": host.rdma(name),
-        # IFLA_NETNS_IMMUTABLE, which the kernel and iproute2 have since 6.15; ip prints nothing if it is 0.
-        "can_change_netns": False if row.get("netns-immutable") else None,
+        # IFLA_NETNS_IMMUTABLE is in the kernel and in iproute2 since 6.15; ip prints nothing if it is 0.
+        "can_change_netns": False if kind in KEPT or row.get("netns-immutable") else None,
     }
 
 

@@ -101,15 +101,12 @@ _INCAPABLE = (
     "%s is the network device of a sub-function, and without the capability deviceID Multus passes its auxiliary "
     "device to host-device as pciBusID, so pods do not start. Set options to {'capabilities': {'deviceID': true}}"
 )
-# netns_immutable in bond_setup(), br_dev_setup() and team_setup().
 _IMMOVABLE = (
     "%s is a %s, which the kernel does not move to another network namespace, so host-device cannot give it to a pod. "
     "Set plugin to macvlan or ipvlan, by which a pod gets a network device on %s; its RDMA device stays with the host, "
     "where pods can use it in mode shared. Or leave out %s with exclude"
 )
-_MASTERS = ("bond", "bridge", "team")
-# The kernel's word for others, such as an uplink representor since Linux 6.3 and stable releases of March 2023
-# (mlx5e_fix_features() in drivers/net/ethernet/mellanox/mlx5/core/en_main.c).
+# As in _cni/lint_nodes.py.
 _IMMUTABLE = "netns-immutable device (as that of a physical function of mlx5 in switchdev mode)"
 
 
@@ -131,10 +128,9 @@ def _check_host_device(how: str, nodes: t.Sequence[Node], options: Options) -> N
         return
     for node in nodes:
         for slot in node.slots:
-            kind = slot.kind if slot.kind in _MASTERS else None
-            if kind or slot.can_change_netns is False:
+            if slot.can_change_netns is False:
                 place = "%s of %s" % (slot.netdev, node.name)
-                text = _IMMOVABLE % (place, kind or _IMMUTABLE, slot.netdev, slot.netdev)
+                text = _IMMOVABLE % (place, slot.kind or _IMMUTABLE, slot.netdev, slot.netdev)
                 raise PlanError("Could not %s: %s" % (DOING, text))
 
 

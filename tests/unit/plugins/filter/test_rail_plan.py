@@ -204,7 +204,10 @@ def test_sub_functions_of_a_device_plugin_need_a_capability() -> None:
 
 
 BOND = device(0, "bond0", name="mlx5_bond_0")
-BOND_ROWS = [interface("bond0", kind="bond"), interface("ens1", "bond bond0", master="bond0")]
+BOND_ROWS = [
+    interface("bond0", kind="bond", can_change_netns=False),
+    interface("ens1", "bond bond0", master="bond0"),
+]
 
 
 def test_a_bond_is_not_given_to_a_pod() -> None:

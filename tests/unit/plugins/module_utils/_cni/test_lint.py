@@ -54,7 +54,7 @@ BONDED = {
         "interfaces": [
             interface("ens1f0", "05", master="bond0", uses=["bond bond0"]),
             interface("ens1f1", "05", master="bond0", uses=["bond bond0"]),
-            interface("bond0", "05", kind="bond"),
+            interface("bond0", "05", kind="bond", can_change_netns=False),
         ],
     }
 }

@@ -97,9 +97,14 @@ def test_the_place_of_a_network_device(tmp_path: Path, name: str, place: str | N
 
 # What ip(8) of iproute2 6.15 prints of a device with IFLA_NETNS_IMMUTABLE (print_linkinfo() in ip/ipaddress.c), and of others.
 IMMUTABLE = {"ifname": "enp8s0f0np0", "netns-immutable": True}
+# Of an older one.
+BOND = {"ifname": "bond0", "linkinfo": {"info_kind": "bond"}}
+VLAN = {"ifname": "bond0.100", "linkinfo": {"info_kind": "vlan"}}
 
 
-@pytest.mark.parametrize(("row", "movable"), [(IMMUTABLE, False), ({"ifname": "enp8s0f0v0"}, None)])
+@pytest.mark.parametrize(
+    ("row", "movable"), [(IMMUTABLE, False), (BOND, False), (VLAN, None), ({"ifname": "enp8s0f0v0"}, None)]
+)
 def test_whether_the_kernel_keeps_a_device_in_its_namespace(tmp_path: Path, row: Json, movable: bool | None) -> None:
     class Links(network.Host):
         def ip(self, *arguments: str) -> Json:
