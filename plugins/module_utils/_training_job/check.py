@@ -12,8 +12,9 @@ import typing as t
 
 from .._decision import DRIFT, UNKNOWN, resource
 from .._kubernetes.client import Client, path
-from .manage import JOB, SPEC, templates
+from .manage import SPEC, templates
 from .options import JobError
+from .pod import JOB
 from .preflight import Preflight
 from .room import Node, describe, place, survey
 

@@ -13,8 +13,9 @@ import typing as t
 
 from .._kubernetes.client import Client, Object, path
 from . import log as training_job_log
-from .manage import CUSTOM, JOB
+from .kinds import CUSTOM
 from .options import JobError
+from .pod import JOB
 from .status import ABSENT, ENDED, RUNNING, pod_row, progress, state
 
 PAUSE = 2.0

@@ -16,7 +16,8 @@ from .._cni.ranges import Span, ranges
 from .._kubernetes.client import ApiError, Client, Object, path
 from .._net_attach_def.cluster import API, PLURAL, Cluster
 from .._whereabouts.allocations import Pool, read_pool
-from .manage import GROUPS, JOB, NETWORKS
+from .kinds import GROUPS
+from .pod import JOB, NETWORKS
 from .room import Amounts, amounts, number, requests
 
 Pods = t.Sequence[t.Tuple[int, Object]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .manage import SIZE
+from .kinds import SIZE
 
 Object = t.Dict[str, t.Any]
 

@@ -18,7 +18,8 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.check import manage as check_job
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB, objects
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.pod import JOB
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of

@@ -9,7 +9,7 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.pod import JOB
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.status import progress
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.kubeadm_config import OLDEST_MINOR
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION

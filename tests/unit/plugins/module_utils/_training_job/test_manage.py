@@ -19,16 +19,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import bundle
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.kinds import SIZE
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import (
-    JOB,
-    NETWORKS,
-    SIZE,
     SPEC,
     objects,
     references,
     templates,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.options import JobError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.pod import JOB, NETWORKS
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any

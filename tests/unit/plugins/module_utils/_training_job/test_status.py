@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import SIZE
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.kinds import SIZE
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.status import pod_row, progress, state
 
 Json = t.Any
