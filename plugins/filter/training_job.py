@@ -11,7 +11,8 @@ name: training_job
 short_description: Create the Kubernetes objects of a training job
 version_added: 0.1.0
 description:
-  - Creates single pods, an MPIJob, a PyTorchJob or a Volcano job from one set of options, ready to be applied.
+  - Creates single pods, an MPIJob, PyTorchJob, TrainJob or JobSet, or a Volcano job from one set of options, ready
+    to be applied.
   - Impossible options are refused before anything is applied, such as a name that is not a valid pod name, a resource
     of zero, or an image without a digest.
 author:

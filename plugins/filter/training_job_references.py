@@ -24,7 +24,7 @@ options:
   kind:
     description: Kind of the job.
     type: str
-    choices: [pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob]
+    choices: [pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob, jobset, trainjob]
     required: true
   name:
     description: Name of the job.
@@ -37,7 +37,7 @@ options:
   gang:
     description: The gang scheduler of the job.
     type: str
-    choices: [none, volcano, scheduler-plugins, ack]
+    choices: [none, volcano, scheduler-plugins, ack, kueue]
     default: none
 """
 

@@ -11,8 +11,10 @@ short_description: Check whether a training job can start, before it is created
 version_added: 0.1.0
 description:
   - Checks whether the API server knows the job's kinds, the network attachments exist, and there is room for all its pods together - resources on the nodes,
-    free addresses of whereabouts, quotas of the namespace, and the queue of Volcano. Claims, Secrets and ConfigMaps that the pods use must exist, and the API
-    server must admit the pods (Pod Security, priority class, service account), which it is asked by a request that creates nothing.
+    free addresses of whereabouts, quotas of the namespace, the queue of Volcano or Kueue, and the runtime of a TrainJob. Claims, Secrets and ConfigMaps that
+    the pods use must exist, and the API server must admit the pods (Pod Security, priority class, service account), which it is asked by a request that
+    creates nothing. Of a job in a queue of Kueue the nodes are not checked, because Kueue keeps it back until there is room.
+  - A TrainJob whose pods would have the pod network alone is warned of.
   - If not, the error lists all that is missing with its numbers, each node that is short, and what it is short of.
   - What the account may not read is not an error. It is returned as RV(unchecked) and shown as a warning.
   - A node is suitable if it is ready and not cordoned, its taints are tolerated, its labels match, and enough of its allocatable resources are left by other

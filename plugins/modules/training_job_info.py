@@ -33,7 +33,7 @@ options:
   kind:
     description: Kind of the job.
     type: str
-    choices: [pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob]
+    choices: [pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob, jobset, trainjob]
     required: true
   name:
     description: Name of the job.

@@ -28,6 +28,10 @@ KINDS = (
     ("kubeflow.org/v1alpha1", "mpijobs", "MPIJob"),  # arena's
     ("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"),
     ("batch.volcano.sh/v1alpha1", "jobs", "Volcano Job"),
+    ("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet"),
+    ("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob"),
+    ("trainer.kubeflow.org/v1alpha1", "trainingruntimes", "TrainingRuntime"),
+    ("trainer.kubeflow.org/v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime"),
 )
 
 

@@ -12,6 +12,7 @@ import typing as t
 
 from .._decision import DRIFT, UNKNOWN, resource
 from .._kubernetes.client import Client, path
+from . import kueue
 from .manage import SPEC, templates
 from .options import JobError
 from .pod import JOB
@@ -31,6 +32,7 @@ class Check:
         self.job = "%s/%s" % (self.namespace, meta["labels"][JOB])
         self.doing = "Checking the job %s" % self.job
         self.pods = templates(self.manifests)
+        self.queue = kueue.queue_of(self.manifests)
         self.plurals = self._plurals()
         self.preflight = Preflight(client, self.doing, self.namespace, self.manifests, self.pods)
 
@@ -47,7 +49,10 @@ class Check:
         return plurals
 
     def unserved(self) -> list[str]:
-        return ["%s of %s" % (kind, version) for (version, kind), plural in self.plurals.items() if plural is None]
+        kinds = ["%s of %s" % (kind, version) for (version, kind), plural in self.plurals.items() if plural is None]
+        if self.queue and kueue.api_version(self.client) is None:
+            kinds.append("LocalQueue of %s" % kueue.GROUP)
+        return kinds
 
     def exists(self) -> bool:
         """Whether the job is there; refuses one that was made of other options."""
@@ -113,7 +118,8 @@ class Check:
 
     def placement(self, image_present: bool) -> dict[str, int] | None:
         """Return where the pods have room, None if the account may not look. JobError: the job can never start."""
-        placed = self.room(image_present)
+        # Kueue keeps a job back until there is room.
+        placed = None if self.queue else self.room(image_present)
         self.preflight.run()
         if self.preflight.problems:
             raise JobError("%s: %s. Nothing was applied" % (self.doing, ". ".join(self.preflight.problems)))
@@ -148,7 +154,8 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
         "exists": there,
         "placed": placed,
         "unchecked": unchecked,
-        "warnings": ["%s: not checked: %s" % (check.doing, text) for text in unchecked],
+        "warnings": ["%s: not checked: %s" % (check.doing, text) for text in unchecked]
+        + ["%s: %s" % (check.doing, text) for text in check.preflight.warnings],
         "unserved": unserved,
         "missing_attachments": missing,
         "resources": rows

@@ -12,11 +12,12 @@ import time
 import typing as t
 
 from .._kubernetes.client import Client, Object, path
+from . import kueue
 from . import log as training_job_log
 from .kinds import CUSTOM
 from .options import JobError
 from .pod import JOB
-from .status import ABSENT, ENDED, RUNNING, pod_row, progress, state
+from .status import ABSENT, ENDED, PENDING, RUNNING, pod_row, progress, state
 
 PAUSE = 2.0
 
@@ -47,6 +48,8 @@ class JobReader:
         # Pods outlive the job's object for a while.
         if job_state == ABSENT and rows:
             message = "%d of its pods are still there" % len(rows)
+        if job_state == PENDING:
+            message = kueue.waiting(self.client, doing, self.namespace, body, pods) or message
         return {"state": job_state, "said": message, "pods": rows, "progress": progress(job_state, message, rows)}
 
     def until(self) -> Look:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .options import Job
-from .pod import JOB, ROLES, Object, open_mpi, pod_template, torch, wrap_command
+from .pod import JOB, ROLES, Object, filled, open_mpi, pod_template, torch, wrap_command
 
 # On pods of kind pods: how many there are.
 SIZE = "rdmaops.gpu-fabric/job-size"
@@ -24,11 +24,27 @@ CUSTOM = {
     "mpijob-v1alpha1": ("kubeflow.org/v1alpha1", "MPIJob", "mpijobs"),
     "pytorchjob": ("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
     "vcjob": ("batch.volcano.sh/v1alpha1", "Job", "jobs"),
+    "jobset": ("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
+    "trainjob": ("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
 }
 GROUPS = {
     "volcano": ("scheduling.volcano.sh/v1beta1", "PodGroup"),
     "scheduler-plugins": ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
 }
+# Kueue's names for a queue, and for pods that it admits together (constants/constants.go and
+# jobs/pod/constants/constants.go in pkg/controller of kueue v0.17.0).
+QUEUE = "kueue.x-k8s.io/queue-name"
+POD_GROUP = "kueue.x-k8s.io/pod-group-name"
+POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
+# What a Job of mode Indexed gives each of its pods (JobCompletionIndexAnnotation in k8s.io/api/batch/v1).
+_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+# The replicated job and the container that Trainer gives a TrainJob's image and command (constants.Node of v2.3.0).
+NODE = "node"
+# Whose patch of a runtime it is: DOMAIN/NAME (IsDomainPrefixedPath in Validate() of its plugins/jobset/jobset.go).
+PATCHER = "rdmaops.gpu-fabric/training-job"
+# What a patch of a runtime may say of a pod and of a container (PodSpecPatch and ContainerPatch in trainjob_types.go).
+_POD_PATCH = ("volumes", "imagePullSecrets", "nodeSelector", "affinity", "tolerations")
+_CONTAINER_PATCH = ("volumeMounts", "securityContext")
 # Between the names of an MPIJob and of a worker; of v1alpha1 also the StatefulSet of workers, and the Service that it
 # names (newWorker in pkg/controllers/v1alpha1/mpi_job_controller.go, kubeflow/mpi-operator at 111dffd).
 WORKERS = "-worker"
@@ -68,6 +84,9 @@ def _pods(job: Job) -> list[Object]:
         pod = api_object(job, "v1", "Pod", {"spec": template["spec"]}, name)
         pod["metadata"]["labels"] = template["metadata"]["labels"]
         pod["metadata"]["annotations"] = {**template["metadata"].get("annotations", {}), SIZE: str(job.workers)}
+        if job.gang == "kueue":
+            pod["metadata"]["labels"].update({QUEUE: job.queue, POD_GROUP: job.name})
+            pod["metadata"]["annotations"][POD_GROUP_SIZE] = str(job.workers)
         if job.gang == "volcano":
             # KubeGroupNameAnnotationKey in volcano.sh/apis, scheduling/v1beta1.
             pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = job.name
@@ -78,6 +97,8 @@ def _pods(job: Job) -> list[Object]:
 def _custom(job: Job, spec: Object) -> list[Object]:
     version, kind, _plural = CUSTOM[job.kind]
     manifest = api_object(job, version, kind, {"spec": spec})
+    if job.gang == "kueue":
+        manifest["metadata"]["labels"][QUEUE] = job.queue
     if job.annotations:
         manifest["metadata"]["annotations"] = dict(job.annotations)
     return [manifest]
@@ -86,7 +107,7 @@ def _custom(job: Job, spec: Object) -> list[Object]:
 def _run_policy(job: Job) -> Object:
     """Return the policy of Kubeflow's operators: GPUs are free when the job has ended, logs of what has ended stay."""
     policy: Object = {"cleanPodPolicy": "Running"}
-    if job.gang not in ("none", "ack"):
+    if job.gang in GROUPS:
         policy["schedulingPolicy"] = {"minAvailable": job.pods}
         if job.queue:
             policy["schedulingPolicy"]["queue"] = job.queue
@@ -155,7 +176,7 @@ def _mpijob(job: Job) -> list[Object]:
             "Worker": {"replicas": job.workers, "restartPolicy": "Never", "template": worker},
         },
     }
-    if job.gang in ("none", "ack"):
+    if job.gang not in GROUPS:
         # With a gang it would be a deadlock: the scheduler waits for the launcher, and the operator for the workers
         # (kubeflow/mpi-operator issue 608).
         spec["launcherCreationPolicy"] = "WaitForWorkersReady"
@@ -204,12 +225,99 @@ def _vcjob(job: Job) -> list[Object]:
     return _custom(job, spec)
 
 
+def _jobset(job: Job) -> list[Object]:
+    """Return one Job whose pods have an index, which is their rank; the JobSet gives them names in DNS."""
+    # Pods are JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX, in the domain of a Service that has the JobSet's name
+    # (GetSubdomain() and GenPodName() of jobset v0.12.0).
+    master = "%s-%s-0-0.%s" % (job.name, job.task_name, job.name)
+    template = pod_template(job, wrap_command(job, job.command), torch(job, {"fieldPath": _INDEX}, master))
+    template["spec"]["restartPolicy"] = "Never"
+    batch = {
+        "parallelism": job.workers,
+        "completions": job.workers,
+        "completionMode": "Indexed",
+        # A pod that is started again finds no peers: they wait for the one that has ended.
+        "backoffLimit": 0,
+        "template": template,
+    }
+    spec = {
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "failurePolicy": {"maxRestarts": 0},
+        "replicatedJobs": [{"name": job.task_name, "replicas": 1, "template": {"spec": batch}}],
+    }
+    return _custom(job, spec)
+
+
+def _trainjob(job: Job) -> list[Object]:
+    """Return what differs from a runtime, which has the pod; Trainer makes a JobSet of both.
+
+    It sets torchrun's variables (plugins/torch/torch.go), and a job may not.
+    """
+    template = pod_template(job, wrap_command(job, job.command), open_mpi(job))
+    (container,) = template["spec"]["containers"]
+    trainer = filled(
+        {
+            "image": container["image"],
+            "command": container["command"],
+            "env": container.get("env"),
+            "numNodes": job.workers,
+            "numProcPerNode": int(job.nproc_per_node) if job.nproc_per_node.isdigit() else 0,
+            "resourcesPerNode": container.get("resources"),
+        }
+    )
+    patch = {key: template["spec"][key] for key in _POD_PATCH if key in template["spec"]}
+    details = {key: container[key] for key in _CONTAINER_PATCH if key in container}
+    if details:
+        patch["containers"] = [{"name": NODE, **details}]
+    pods = {"template": {"spec": {"template": {"metadata": template["metadata"], "spec": patch}}}}
+    spec = {
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": job.runtime_kind, "name": job.runtime},
+        "trainer": trainer,
+        "runtimePatches": [
+            {
+                "manager": PATCHER,
+                "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [{"name": NODE, **pods}]}}},
+            }
+        ],
+    }
+    return _custom(job, spec)
+
+
+def patched_pod(spec: Object) -> tuple[int, Object]:
+    """Return how many pods a TrainJob is, and what it says of one."""
+    trainer = spec["trainer"]
+    (patch,) = [patch for patch in spec["runtimePatches"] if patch["manager"] == PATCHER]
+    (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    pod = node["template"]["spec"]["template"]
+    more = (pod["spec"].get("containers") or [{}])[0]
+    container = {
+        "name": NODE,
+        **more,
+        **filled({"image": trainer["image"], "command": trainer["command"], "env": trainer.get("env")}),
+        "resources": trainer.get("resourcesPerNode") or {},
+    }
+    return trainer["numNodes"], {"metadata": pod["metadata"], "spec": {**pod["spec"], "containers": [container]}}
+
+
 MAKERS: dict[str, t.Callable[[Job], list[Object]]] = {
     "pods": _pods,
     "mpijob": _mpijob,
     "mpijob-v1alpha1": _arena_mpijob,
     "pytorchjob": _pytorchjob,
     "vcjob": _vcjob,
+    "jobset": _jobset,
+    "trainjob": _trainjob,
 }
 
-__all__ = ("CUSTOM", "GROUPS", "MAKERS", "SIZE", "WORKERS", "api_object")
+__all__ = (
+    "CUSTOM",
+    "GROUPS",
+    "MAKERS",
+    "NODE",
+    "POD_GROUP",
+    "QUEUE",
+    "SIZE",
+    "WORKERS",
+    "api_object",
+    "patched_pod",
+)

@@ -13,7 +13,7 @@ import json
 import typing as t
 
 from .bundle import FILE, bundle
-from .kinds import CUSTOM, GROUPS, MAKERS, WORKERS, api_object
+from .kinds import CUSTOM, GROUPS, MAKERS, WORKERS, api_object, patched_pod
 from .options import MPI, Job, JobError, read
 from .pod import Object, needs_entrypoint
 
@@ -73,6 +73,11 @@ def templates(manifests: t.Sequence[Object]) -> list[tuple[int, Object]]:
             pods += [(part["replicas"], part["template"]) for part in spec["pytorchReplicaSpecs"].values()]
         elif manifest["apiVersion"] == CUSTOM["vcjob"][0]:
             pods += [(part["replicas"], part["template"]) for part in spec["tasks"]]
+        elif manifest["kind"] == "JobSet":
+            jobs = [part["template"]["spec"] for part in spec["replicatedJobs"]]
+            pods += [(job["parallelism"], job["template"]) for job in jobs]
+        elif manifest["kind"] == "TrainJob":
+            pods.append(patched_pod(spec))
     return pods
 
 

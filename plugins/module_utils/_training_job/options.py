@@ -15,12 +15,22 @@ from .._errors import FabricError
 from .._rails.nccl_env import DEBUG, GID_INDEX, class_variables, socket_variables
 from .._rails.ports import FAMILIES, RailsError
 
-KINDS = ("pods", "mpijob", "mpijob-v1alpha1", "pytorchjob", "vcjob")
+KINDS = ("pods", "mpijob", "mpijob-v1alpha1", "pytorchjob", "vcjob", "jobset", "trainjob")
 # An operator's launcher starts the ranks by mpirun. v1alpha1 is the MPIJob of arena.
 MPI = ("mpijob", "mpijob-v1alpha1")
-# Those that are made into pods by an operator of Kubeflow.
-_OPERATORS = (*MPI, "pytorchjob")
-GANGS = ("none", "volcano", "scheduler-plugins", "ack")
+# Those whose operator says where the master is.
+_OPERATORS = (*MPI, "pytorchjob", "trainjob")
+GANGS = ("none", "volcano", "scheduler-plugins", "ack", "kueue")
+# Of kinds that not every gang is for: those that are, and why no other.
+_KIND_GANGS = {
+    "mpijob-v1alpha1": (("none", "ack"), "an MPIJob of v1alpha1 has no policy for a scheduler"),
+    "vcjob": (("none", "volcano"), "a vcjob is scheduled by Volcano, which schedules gangs itself"),
+    "jobset": (("none", "ack", "kueue"), "a JobSet has no policy for a scheduler"),
+    "trainjob": (("none", "kueue"), "the scheduler of a TrainJob's pods is part of its runtime (podGroupPolicy)"),
+}
+RUNTIME_KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
+# What a patch of a runtime has no place for (PodSpecPatch and ContainerPatch in trainjob_types.go of trainer v2.3.0).
+_OF_RUNTIME = ("host_network", "scheduler_name", "priority_class", "working_dir", "ssh")
 NCCL = ("none", "pod")
 # Of the filter nccl_env, and the choices of those that have some.
 NCCL_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -45,6 +55,7 @@ VOLUMES = ("claim", "host_path", "config_map", "secret", "nfs", "empty_dir")
 # Pods are NAME-INDEX (of Volcano NAME-TASK-INDEX), and that is their host name: 63 characters (RFC 1123). What is left
 # is for indexes and for the suffixes of operators (-launcher-xxxxx).
 NAME_MAX = 45
+_HOST_NAME_MAX = 63
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -93,6 +104,8 @@ class Job(t.NamedTuple):
     queue: str = ""
     gpu_topology: bool = False
     task_name: str = "worker"
+    runtime: str = "torch-distributed"
+    runtime_kind: str = "ClusterTrainingRuntime"
     master_addr: str = ""
     master_hosts_variable: str = ""
     master_port: int = 29500
@@ -214,7 +227,7 @@ def read(options: t.Any) -> Job:
 
 
 def _check_names(job: Job) -> None:
-    for option, choices in (("kind", KINDS), ("gang", GANGS), ("nccl_env", NCCL)):
+    for option, choices in (("kind", KINDS), ("gang", GANGS), ("nccl_env", NCCL), ("runtime_kind", RUNTIME_KINDS)):
         value = getattr(job, option)
         if value not in choices:
             _refuse(option, "is %r; there are: %s" % (value, ", ".join(choices)))
@@ -327,35 +340,69 @@ def _check_mpijob(job: Job) -> None:
         _refuse("ssh", "is true; the operator of an MPIJob has its own way from the launcher to the workers")
 
 
-def _check_arena(job: Job) -> None:
-    _check_mpijob(job)
-    if job.gang not in ("none", "ack"):
-        _refuse("gang", "is %s; an MPIJob of v1alpha1 has no policy for a scheduler. Choose ack or none" % job.gang)
-
-
 def _check_pytorchjob(job: Job) -> None:
     if job.workers < 2:
         _refuse("workers", "is 1; a PyTorchJob has a master and at least one more worker. Use the kind pods")
 
 
 def _check_vcjob(job: Job) -> None:
-    if job.gang not in ("none", "volcano"):
-        _refuse("gang", "is %s; a vcjob is scheduled by Volcano, which schedules gangs itself" % job.gang)
     if job.scheduler_name not in ("", "volcano"):
         _refuse("scheduler_name", "is %r; a vcjob is scheduled by volcano" % job.scheduler_name)
 
 
+def _check_jobset(job: Job) -> None:
+    # A pod's host name is JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX (GenPodName() in placement.go of jobset v0.12.0).
+    longest = "%s-%s-0-%d" % (job.name, job.task_name, job.workers - 1)
+    if len(longest) > _HOST_NAME_MAX:
+        _refuse(
+            "name and task_name",
+            "are too long together: a pod's host name would be %s, and has at most %d characters"
+            % (longest, _HOST_NAME_MAX),
+        )
+
+
+def _check_trainjob(job: Job) -> None:
+    options = [option for option in _OF_RUNTIME if getattr(job, option)]
+    if options:
+        _refuse(
+            " and ".join(options),
+            "cannot be set for a TrainJob, because its runtime has them. Set them in the runtime %s" % job.runtime,
+        )
+    # RFC 1123, as the names of most objects.
+    if not re.match(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z", job.runtime):
+        _refuse("runtime", "is %r; it must be the name of a %s" % (job.runtime, job.runtime_kind))
+
+
 _CHECKS: dict[str, t.Callable[[Job], None]] = {
     "mpijob": _check_mpijob,
-    "mpijob-v1alpha1": _check_arena,
+    "mpijob-v1alpha1": _check_mpijob,
     "pytorchjob": _check_pytorchjob,
     "vcjob": _check_vcjob,
+    "jobset": _check_jobset,
+    "trainjob": _check_trainjob,
 }
 
 
 def _check_kind(job: Job) -> None:
+    gangs, why = _KIND_GANGS.get(job.kind, (GANGS, ""))
+    if job.gang not in gangs:
+        _refuse("gang", "is %s; %s. Choose one of: %s" % (job.gang, why, ", ".join(gangs)))
+    if job.gang == "kueue" and not job.queue:
+        _refuse("queue", "is empty; the gang kueue needs the name of a LocalQueue")
     if job.kind in _CHECKS:
         _CHECKS[job.kind](job)
 
 
-__all__ = ("GANGS", "KINDS", "MPI", "NAME_MAX", "NCCL", "NCCL_OPTIONS", "VOLUMES", "Job", "JobError", "read")
+__all__ = (
+    "GANGS",
+    "KINDS",
+    "MPI",
+    "NAME_MAX",
+    "NCCL",
+    "NCCL_OPTIONS",
+    "RUNTIME_KINDS",
+    "VOLUMES",
+    "Job",
+    "JobError",
+    "read",
+)

@@ -16,6 +16,7 @@ from .._cni.ranges import Span, ranges
 from .._kubernetes.client import ApiError, Client, Object, path
 from .._net_attach_def.cluster import API, PLURAL, Cluster
 from .._whereabouts.allocations import Pool, read_pool
+from . import kueue, runtime
 from .kinds import GROUPS
 from .pod import JOB, NETWORKS
 from .room import Amounts, amounts, number, requests
@@ -97,13 +98,17 @@ def _replicas(spec: Object) -> list[Object]:
 
 
 class Preflight:
-    """The questions to the API server: ``problems`` keep the job from starting; what is ``unchecked`` says why."""
+    """The questions to the API server: ``problems`` keep the job from starting, ``warnings`` do not.
+
+    What is ``unchecked`` says why.
+    """
 
     def __init__(self, client: Client, doing: str, namespace: str, manifests: t.Sequence[Object], pods: Pods) -> None:
         self.client, self.doing, self.namespace = client, doing, namespace
         self.manifests, self.pods = manifests, pods
         self.problems: list[str] = []
         self.unchecked: list[str] = []
+        self.warnings: list[str] = []
         self._attachments: dict[str, Object] = {}
 
     def missing_attachments(self) -> list[str]:
@@ -125,6 +130,8 @@ class Preflight:
     def run(self) -> None:
         self._references()
         self._queues()
+        self._kueue()
+        self._runtime()
         self._quotas()
         self._addresses()
         # The API server would say the same as above of the first pod.
@@ -183,6 +190,22 @@ class Preflight:
                 self.problems.append("the queue %s is %s, and takes no jobs" % (name, state))
             capability = amounts((by_name[name].get("spec") or {}).get("capability"))
             self._compare("the queue %s" % name, capability, {}, totals(self.pods))
+
+    def _kueue(self) -> None:
+        name = kueue.queue_of(self.manifests)
+        if name:
+            problems, unchecked = kueue.check(self.client, self.doing, self.namespace, name, totals(self.pods))
+            self.problems += problems
+            self.unchecked += unchecked
+
+    def _runtime(self) -> None:
+        for manifest in self.manifests:
+            if manifest["kind"] == "TrainJob":
+                ((_count, pod),) = self.pods
+                findings = runtime.check(self.client, self.doing, self.namespace, manifest["spec"], pod)
+                self.problems += findings.problems
+                self.unchecked += findings.unchecked
+                self.warnings += findings.warnings
 
     def _quotas(self) -> None:
         where = path("v1", "resourcequotas", self.namespace)

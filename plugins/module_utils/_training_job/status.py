@@ -86,6 +86,7 @@ def state(kind: str, job: Object | None, pods: t.Sequence[Object]) -> tuple[str,
         # MPIJobLauncherStatusType of the operator's v1alpha1.
         launcher = {"Active": RUNNING, "Succeeded": SUCCEEDED, "Failed": FAILED}
         return launcher.get(status.get("launcherStatus") or "", PENDING), None
+    # MPIJob and PyTorchJob have Succeeded, a JobSet Completed and a TrainJob Complete.
     true = {
         condition["type"]: condition
         for condition in status.get("conditions") or []
@@ -94,12 +95,16 @@ def state(kind: str, job: Object | None, pods: t.Sequence[Object]) -> tuple[str,
     for name, job_state in (
         ("Failed", FAILED),
         ("Succeeded", SUCCEEDED),
+        ("Completed", SUCCEEDED),
+        ("Complete", SUCCEEDED),
         ("Running", RUNNING),
         ("Restarting", RUNNING),
     ):
         if name in true:
             return job_state, _joined(true[name].get("reason"), true[name].get("message")) or None
-    return PENDING, None
+    # A JobSet and a TrainJob have no condition for this.
+    phases = {(pod.get("status") or {}).get("phase") or "Pending" for pod in pods}
+    return (RUNNING if kind in ("jobset", "trainjob") and phases and "Pending" not in phases else PENDING), None
 
 
 def _of_pods(pods: t.Sequence[Object]) -> tuple[str, str | None]:

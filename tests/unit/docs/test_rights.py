@@ -114,8 +114,12 @@ NO_NAMES = {
         ("training", resource): "named after jobs, in their namespace"
         for resource in (
             *("pods", "pods/log", "services", "configmaps", "secrets", "network-attachment-definitions"),
-            *("mpijobs", "pytorchjobs", "jobs", "podgroups"),
+            *("mpijobs", "pytorchjobs", "jobs", "podgroups", "jobsets", "trainjobs"),
         )
+    },
+    **{
+        ("training", resource): "named by the site"
+        for resource in ("clusterqueues", "localqueues", "clustertrainingruntimes", "trainingruntimes")
     },
     ("training", "persistentvolumeclaims"): "named by the site, in the namespace of its jobs",
 }

@@ -26,13 +26,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.m
     references,
     templates,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.options import JobError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.pod import JOB, NETWORKS
-from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 IMAGE = "registry.example/train@sha256:" + "0" * 64
-KINDS = ("pods", "mpijob", "pytorchjob", "vcjob")
+KINDS = ("pods", "mpijob", "pytorchjob", "vcjob", "jobset", "trainjob")
 
 
 def options(**more: Json) -> Json:
@@ -143,6 +141,85 @@ def test_vcjob_is_one_task_that_volcano_numbers() -> None:
     assert environment["RANK"]["fieldRef"]["fieldPath"] == "metadata.annotations['volcano.sh/task-index']"
 
 
+def test_jobset_is_one_indexed_job() -> None:
+    (job,) = objects(options(kind="jobset", workers=3, gpus=4, task_name="node"))
+    assert (job["apiVersion"], job["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
+    (part,) = job["spec"]["replicatedJobs"]
+    batch = part["template"]["spec"]
+    assert (batch["parallelism"], batch["completions"], batch["completionMode"]) == (3, 3, "Indexed")
+    assert (batch["backoffLimit"], job["spec"]["failurePolicy"]) == (0, {"maxRestarts": 0})
+    assert job["spec"]["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+    assert batch["template"]["spec"]["restartPolicy"] == "Never"
+    environment = variables(batch["template"])
+    assert environment["MASTER_ADDR"] == environment["PET_MASTER_ADDR"] == "train-node-0-0.train"
+    index = {
+        "fieldRef": {
+            "apiVersion": "v1",
+            "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']",
+        }
+    }
+    assert environment["RANK"] == environment["PET_NODE_RANK"] == index
+    assert environment["WORLD_SIZE"] == "3"
+
+
+def test_trainjob_says_what_differs_from_its_runtime() -> None:
+    (job,) = objects(
+        options(
+            kind="trainjob", runtime="rails", workers=2, gpus=8, nproc_per_node="8", shm_size="1Gi", networks=["rail0"],
+            env={"NCCL_DEBUG": "INFO"}, node_selector={"zone": "a"}, command=["torchrun", "t.py"],
+        )
+    )  # fmt: skip
+    assert (job["apiVersion"], job["kind"]) == ("trainer.kubeflow.org/v1alpha1", "TrainJob")
+    spec = job["spec"]
+    assert spec["runtimeRef"] == {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "rails"}
+    given = {"nvidia.com/gpu": "8"}
+    assert spec["trainer"] == {
+        "image": IMAGE,
+        "command": ["torchrun", "t.py"],
+        "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
+        "numNodes": 2,
+        "numProcPerNode": 8,
+        "resourcesPerNode": {"requests": given, "limits": given},
+    }
+    (patch,) = spec["runtimePatches"]
+    assert patch["manager"] == "rdmaops.gpu-fabric/training-job"
+    (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    pod = node["template"]["spec"]["template"]
+    assert node["name"] == "node"
+    assert pod["metadata"] == {"labels": {JOB: "train"}, "annotations": {NETWORKS: "rail0"}}
+    # The program, its variables and its resources belong to the trainer; a patch may not have them.
+    assert pod["spec"]["containers"] == [
+        {
+            "name": "node",
+            "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+            "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],
+        }
+    ]
+    assert set(pod["spec"]) == {"affinity", "containers", "nodeSelector", "volumes"}
+
+
+def test_trainjob_leaves_the_number_of_ranks_to_its_runtime() -> None:
+    (job,) = objects(options(kind="trainjob"))
+    assert "numProcPerNode" not in job["spec"]["trainer"]
+    assert job["spec"]["runtimeRef"]["name"] == "torch-distributed"
+
+
+@pytest.mark.parametrize("kind", ["mpijob", "pytorchjob", "jobset", "trainjob"])
+def test_a_queue_of_kueue_is_on_the_object(kind: str) -> None:
+    (job,) = objects(options(kind=kind, gang="kueue", queue="research"))
+    assert job["metadata"]["labels"] == {JOB: "train", "kueue.x-k8s.io/queue-name": "research"}
+    assert "schedulingPolicy" not in json.dumps(job)
+
+
+def test_pods_are_one_group_in_a_queue_of_kueue() -> None:
+    manifests = made(gang="kueue", queue="research", workers=3)
+    for rank in range(3):
+        meta = manifests[f"Pod train-{rank}"]["metadata"]
+        assert meta["labels"]["kueue.x-k8s.io/queue-name"] == "research"
+        assert meta["labels"]["kueue.x-k8s.io/pod-group-name"] == "train"
+        assert meta["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "3"
+
+
 # --- what is the same in all kinds ------------------------------------------------------------------------------------
 
 
@@ -164,7 +241,8 @@ def test_options_reach_every_pod_that_trains(kind: str) -> None:
             gpu_topology=True,
             ompi={"pml": "ob1", "btl": "^openib"},
             volumes=[{"name": "data", "mount_path": "/data", "claim": "cifar", "read_only": True}],
-            priority_class="high",
+            # It is part of a TrainJob's runtime.
+            priority_class="" if kind == "trainjob" else "high",
         )
     )
     pods = training(manifests)
@@ -189,7 +267,7 @@ def test_options_reach_every_pod_that_trains(kind: str) -> None:
         assert spec["imagePullSecrets"] == [{"name": "regcred"}]
         assert spec["tolerations"] == [{"operator": "Exists"}]
         assert spec["nodeSelector"] == {"ack.node.gpu.schedule": "topology"}
-        assert spec["priorityClassName"] == "high"
+        assert spec.get("priorityClassName") == (None if kind == "trainjob" else "high")
         assert variables(pod)["OMPI_MCA_pml"] == "ob1"
         assert variables(pod)["OMPI_MCA_btl"] == "^openib"
         assert spec["affinity"]["podAntiAffinity"]
@@ -284,77 +362,6 @@ def test_a_job_is_named_for_its_removal() -> None:
             f"{reference['apiVersion']} {reference['kind']}"
             for reference in references(kind, "train", "lab", "none", [])
         } == wanted
-
-
-# --- bad input ------------------------------------------------------------------------------------------------------
-
-# options, what is said
-BAD = [
-    ({"workers": 0}, "workers is 0; a job has at least one pod that trains"),
-    ({"workers": -1}, "workers is -1; it must be a whole number, not below 0"),
-    ({"kind": "job"}, "kind is 'job'; there are: pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob"),
-    ({"resources": {"rdma/rdma": 0}}, "resources has rdma/rdma: 0; a resource of zero is none: leave it out"),
-    ({"resources": {"memory": "0Gi"}}, "resources has memory: 0Gi; a resource of zero is none: leave it out"),
-    ({"resources": {"rdma/rdma": "0.5"}}, "resources has rdma/rdma: 0.5; extended resources are whole numbers"),
-    ({"resources": {"rdma": 1}}, "resources has 'rdma'; extended resources are DOMAIN/NAME, such as rdma/rdma"),
-    ({"resources": {"memory": "16GB"}}, "resources has memory: '16GB', which is not a quantity"),
-    ({"resources": {"nvidia.com/gpu": 8}}, "resources has nvidia.com/gpu, which gpus and gpu_resource set"),
-    ({"image": "train:latest"}, "image is 'train:latest'; without a digest two pods may run different programs"),
-    ({"image": ""}, "image is missing"),
-    *(
-        ({"image": image}, f"image is {image!r}; without a digest two pods may run different programs")
-        for image in ("x:1", "x@y", "x@sha256:", f"x@sha256:{'a' * 63}", f"x@sha256:{'A' * 64}", f"x@sha512:{'a' * 64}")
-    ),
-    ({"command": []}, "command is missing"),
-    ({"name": "Train"}, "name is 'Train'; it must be a DNS label (RFC 1123)"),
-    ({"name": "t" * 46}, "at most 45 characters, as pod names are derived from it"),
-    ({"name": "train_1"}, "name is 'train_1'; it must be a DNS label"),
-    ({"name": "1train"}, "name is '1train'; it must begin with a letter"),
-    ({"networks": ["roce;rm"]}, "networks has 'roce;rm'; an entry is [NAMESPACE/]NAME[@INTERFACE]"),
-    ({"networks": ["roce"], "host_network": True}, "host_network and networks are mutually exclusive"),
-    ({"shm_size": "much"}, "shm_size is 'much', which is not a quantity"),
-    ({"env": {"A-B": "1"}}, "env has 'A-B', which is not a valid name of an environment variable"),
-    ({"env": {"DEBUG": True}}, "env.DEBUG is True, which YAML reads as true or false; quote it"),
-    ({"env": {"RANK": "0"}}, "env has RANK, which the role itself sets"),
-    ({"volumes": [{"name": "d", "mount_path": "/d"}]}, "volumes[0] must have exactly one of claim, host_path"),
-    ({"volumes": [{"name": "d", "mount_path": "d", "claim": "c"}]}, "volumes[0] has the mount_path 'd'"),
-    ({"volumes": [{"name": "dshm", "mount_path": "/d", "claim": "c"}]}, "volumes[0] has the name 'dshm'"),
-    ({"volumes": [{"name": "d", "mount_path": "/d", "nfs": {"server": "s"}}]}, "volumes[0] has nfs {'server': 's'}"),
-    ({"volumes": [{"name": "training-ssh", "mount_path": "/d", "claim": "c"}]}, "not dshm or rdmaops or training-ssh"),
-    (
-        {"kind": "mpijob", "ssh": True},
-        "ssh is true; the operator of an MPIJob has its own way from the launcher to the workers",
-    ),
-    ({"gang": "kueue"}, "gang is 'kueue'; there are: none, volcano, scheduler-plugins, ack"),
-    ({"kind": "pytorchjob", "workers": 1}, "a PyTorchJob has a master and at least one more worker"),
-    ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "do not apply to a mpijob: its operator sets the master"),
-    ({"kind": "mpijob", "nccl_env": "pod", "mpirun": False}, "Set mpirun to true"),
-    ({"kind": "vcjob", "scheduler_name": "default-scheduler"}, "a vcjob is scheduled by volcano"),
-    ({"kind": "mpijob-v1alpha1", "gang": "volcano"}, "an MPIJob of v1alpha1 has no policy for a scheduler"),
-    ({"kind": "vcjob", "gang": "ack"}, "a vcjob is scheduled by Volcano, which schedules gangs itself"),
-    ({"gpu": 8}, "gpu is not an option of a job; there are: kind, name, image"),
-    ({"workers": [2]}, "workers is [2]; it must be a whole number"),
-    ({"host_network": "perhaps"}, "host_network is 'perhaps'; it must be true or false"),
-    ({"nccl_env_options": {"hca": "mlx5"}}, "nccl_env_options has hca; there are: include, exclude, socket_ifname"),
-    ({"nccl_env_options": {"gid_index": 3}}, "nccl_env_options has gid_index: 3; there are: pin, auto"),
-    ({"nccl_env_options": {"socket_family": "AF_INET"}}, "has socket_family: 'AF_INET'; there are: ipv4, ipv6"),
-    ({"nccl_env_options": {"socket_nthreads": 17}}, "nccl_env_options cannot be used. Could not build the NCCL"),
-    ({"nccl_env_options": {"traffic_class": 256}}, "traffic_class is 256; it must be a whole number, 0 to 255"),
-    ({"master_port": 70000}, "master_port is 70000; a port is 1 to 65535"),
-]
-
-
-@pytest.mark.parametrize(("wrong", "said"), BAD)
-def test_what_cannot_be_is_refused(wrong: Json, said: str) -> None:
-    message = message_of(JobError, objects, options(**wrong))
-    assert message.startswith("Creating the job: ")
-    assert said in message
-    assert message.endswith("Nothing was applied")
-
-
-def test_longest_names_still_fit() -> None:
-    manifests = objects(options(kind="vcjob", name="t" * 45, task_name="w" * 15, workers=10))
-    assert len(manifests[0]["metadata"]["name"] + "-" + "w" * 15 + "-9") <= 63
 
 
 # --- what a pod begins with -----------------------------------------------------------------------------------------

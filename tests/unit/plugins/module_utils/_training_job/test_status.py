@@ -75,6 +75,13 @@ OPERATORS = [
     ("vcjob", {"state": {"phase": "Completed"}}, "succeeded", "Completed"),
     ("vcjob", {"state": {"phase": "Terminated", "message": "pod failed"}}, "failed", "Terminated: pod failed"),
     ("vcjob", {"state": {"phase": "Aborted"}}, "failed", "Aborted"),
+    ("jobset", {}, "pending", None),
+    ("jobset", {"conditions": [condition("Suspended"), condition("StartupPolicyCompleted")]}, "pending", None),
+    ("jobset", {"conditions": [condition("Completed", reason="AllJobsCompleted")]}, "succeeded", "AllJobsCompleted"),
+    ("jobset", {"conditions": [condition("Failed", reason="FailedJobs", message="x")]}, "failed", "FailedJobs: x"),
+    ("trainjob", {"conditions": [condition("Suspended")]}, "pending", None),
+    ("trainjob", {"conditions": [condition("Complete", reason="JobsCompleted")]}, "succeeded", "JobsCompleted"),
+    ("trainjob", {"conditions": [condition("Failed", reason="JobsFailed")]}, "failed", "JobsFailed"),
 ]
 
 
@@ -84,6 +91,12 @@ def test_operators(kind: str, status: Json, expected: str, said: str | None) -> 
     assert phase == expected
     if said is not None:
         assert message == said
+
+
+@pytest.mark.parametrize("kind", ["jobset", "trainjob"])
+def test_a_job_without_a_condition_for_it_runs_when_its_pods_do(kind: str) -> None:
+    assert state(kind, {}, [pod(0, "Running"), pod(1, "Pending")]) == ("pending", None)
+    assert state(kind, {}, [pod(0, "Running"), pod(1, "Succeeded")]) == ("running", None)
 
 
 def test_an_object_that_is_not_there() -> None:

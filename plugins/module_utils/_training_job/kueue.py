@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Kueue: the queue of a job, whether it can ever hold the job, and why the job waits there.
+
+A job names a LocalQueue of its namespace, which belongs to a ClusterQueue, which has the quotas
+(apis/kueue/v1beta2 of kueue v0.17.0).
+"""
+
+from __future__ import annotations
+
+import decimal
+import typing as t
+
+from .._kubernetes.client import ApiError, Client, Object, path
+from .kinds import POD_GROUP, QUEUE
+from .room import Amounts, amounts, number
+
+GROUP = "kueue.x-k8s.io"
+# The newest first.
+_VERSIONS = ("v1beta2", "v1beta1")
+# On the Workload that Kueue makes for a job (JobUIDLabel in pkg/controller/constants).
+_JOB_UID = "kueue.x-k8s.io/job-uid"
+
+
+def queue_of(manifests: t.Sequence[Object]) -> str | None:
+    """Return the queue that the manifests of a job name."""
+    queues = [(manifest["metadata"].get("labels") or {}).get(QUEUE) for manifest in manifests]
+    return next(filter(None, queues), None)
+
+
+def api_version(client: Client) -> str | None:
+    """Return the newest version of Kueue's API that the API server serves."""
+    versions = ("%s/%s" % (GROUP, version) for version in _VERSIONS)
+    return next((version for version in versions if client.resources(version)), None)
+
+
+def _condition(body: Object, kind: str) -> Object:
+    rows = (body.get("status") or {}).get("conditions") or []
+    return next((row for row in rows if row.get("type") == kind), {})
+
+
+def quotas(cluster_queue: Object) -> Amounts:
+    """Return the nominal quotas of a ClusterQueue, those of all its flavors together."""
+    total: Amounts = {}
+    for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or []:
+        for flavor in group["flavors"]:
+            rows = {row["name"]: row["nominalQuota"] for row in flavor["resources"]}
+            for name, amount in amounts(rows).items():
+                total[name] = total.get(name, decimal.Decimal(0)) + amount
+    return total
+
+
+def compare(name: str, cluster_queue: Object, needs: Amounts) -> tuple[list[str], list[str]]:
+    """Return what a queue can never hold, and what cannot be told of it."""
+    spec, limits = cluster_queue.get("spec") or {}, quotas(cluster_queue)
+    # v1beta1 has `cohort`. What its queues lend each other changes with every job.
+    lent = spec.get("cohortName") or spec.get("cohort")
+    owner = "the queue %s (ClusterQueue %s)" % (name, cluster_queue["metadata"]["name"])
+    problems = [
+        "%s can never hold it: %s: %s wanted, the quota is %s"
+        % (owner, resource, number(needs[resource]), number(limits[resource]))
+        for resource in sorted(set(limits) & set(needs))
+        if needs[resource] > limits[resource] and not lent
+    ]
+    unlimited = sorted(set(needs) - set(limits) - {"pods"})
+    unchecked = []
+    if unlimited:
+        unchecked.append(
+            "whether %s admits %s: it has no quota for that, and then admits the job only if Kueue's configuration "
+            "leaves it out (excludeResourcePrefixes)" % (owner, ", ".join(unlimited))
+        )
+    return problems, unchecked
+
+
+def check(client: Client, doing: str, namespace: str, name: str, needs: Amounts) -> tuple[list[str], list[str]]:
+    """Return what keeps a job from ever leaving its queue, and what could not be checked."""
+    version = api_version(client)
+    if version is None:  # reported as a kind that is not served
+        return [], []
+    text = "the queue %s/%s" % (namespace, name)
+    where = path(version, "localqueues", namespace)
+    try:
+        queue = client.get("%s/%s" % (where, name), "%s: reading %s" % (doing, text))
+        if queue is None:
+            rows = client.items(where, "%s: listing the queues of %s" % (doing, namespace)) or []
+            there = ", ".join(sorted(row["metadata"]["name"] for row in rows)) or "none"
+            return ["%s does not exist; there are: %s" % (text, there)], []
+        active = _condition(queue, "Active")
+        if active.get("status") == "False":
+            return ["%s admits no jobs: %s" % (text, active.get("message") or active.get("reason"))], []
+        text = "the ClusterQueue %s" % queue["spec"]["clusterQueue"]
+        where = path(version, "clusterqueues", None, queue["spec"]["clusterQueue"])
+        cluster_queue = client.get(where, "%s: reading %s" % (doing, text))
+    except ApiError as exc:
+        if exc.status != 403:
+            raise
+        return [], ["%s (%s)" % (text, str(exc).replace(doing + ": ", "", 1))]
+    if cluster_queue is None:
+        return ["%s does not exist, and the queue %s belongs to it" % (text, name)], []
+    return compare(name, cluster_queue, needs)
+
+
+def waiting(client: Client, doing: str, namespace: str, job: Object | None, pods: t.Sequence[Object]) -> str | None:
+    """Return why Kueue has not admitted a job yet; None if it has, or if the job has no queue.
+
+    ``job`` is None for a job of pods, whose Workload has the name of their group.
+    """
+    bodies = [body for body in (job, *pods) if body]
+    name = queue_of(bodies)
+    version = api_version(client) if name else None
+    if name is None or version is None:
+        return None
+    where = path(version, "workloads", namespace)
+    query = {"labelSelector": "%s=%s" % (_JOB_UID, job["metadata"]["uid"])} if job else None
+    try:
+        rows = client.items(where, "%s: reading why it waits in the queue %s" % (doing, name), query) or []
+    except ApiError as exc:
+        if exc.status != 403:
+            raise
+        return "in the queue %s (%s)" % (name, exc)
+    if not job:
+        group = bodies[0]["metadata"]["labels"].get(POD_GROUP)
+        rows = [row for row in rows if row["metadata"]["name"] == group]
+    if not rows:
+        return "in the queue %s, which Kueue has not looked at" % name
+    if _condition(rows[0], "Admitted").get("status") == "True":
+        return None
+    reason = _condition(rows[0], "QuotaReserved").get("message") or "it gives no reason"
+    return "waits in the queue %s: %s" % (name, " ".join(reason.split()))
+
+
+__all__ = ("GROUP", "api_version", "check", "compare", "queue_of", "quotas", "waiting")
