@@ -28,7 +28,7 @@ ON_NODES = (
     "rdma_exporter",
     "training_image",
 )
-ON_CLUSTER = ("gpu_operator", "node_labels", "training_job", "experiment")
+ON_CLUSTER = ("gpu_operator", "node_labels", "training_runtime", "training_job", "experiment")
 ELSEWHERE = ("drift", "awx", "monitoring", "switch_telemetry")
 PLAYBOOKS = (
     "check",

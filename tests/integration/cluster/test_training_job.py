@@ -77,6 +77,7 @@ EVERYTHING: Json = {
 # What another operator adds takes a download each.
 KINDS = [
     ("mpi-operator", {"kind": "mpijob"}),
+    ("trainer", {"kind": "trainjob", "runtime": "rails"}),
     *(
         pytest.param(*text, marks=pytest.mark.long)
         for text in (
@@ -86,6 +87,7 @@ KINDS = [
                 "volcano",
                 {"kind": "vcjob", "queue": "research", "task_name": "task1", "master_hosts_variable": "VC_TASK1_HOSTS"},
             ),
+            ("jobset", {"kind": "jobset", "gang": "kueue", "queue": "research"}),
             ("volcano", {"kind": "pods", "gang": "volcano"}),
             ("scheduler-plugins", {"kind": "pods", "gang": "scheduler-plugins"}),
         )
