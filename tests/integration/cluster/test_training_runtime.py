@@ -46,9 +46,9 @@ class Play:
 
 
 @pytest.fixture
-def play(own_cluster: Cluster, tmp_path: Path) -> Play:
-    operators.install(own_cluster, "trainer")
-    return Play(own_cluster, tmp_path)
+def play(plane: Cluster, tmp_path: Path) -> Play:
+    operators.install(plane, "trainer")
+    return Play(plane, tmp_path)
 
 
 def findings(plane: Cluster, namespace: str, **more: Json) -> runtime.Findings:
@@ -59,13 +59,13 @@ def findings(plane: Cluster, namespace: str, **more: Json) -> runtime.Findings:
     return runtime.check(client(plane.kubeconfig), "Checking the job", namespace, manifests[-1]["spec"], pod)
 
 
-def test_the_runtime_of_a_site(own_cluster: Cluster, play: Play) -> None:
+def test_the_runtime_of_a_site(plane: Cluster, play: Play) -> None:
     checked = play.run("--check")
     assert checked.changed() == 1
     assert play.run().changed() == 1
     for arguments in ((), ("--check",)):
         assert play.run(*arguments).changed() == 0
-    live = own_cluster.json("get", "clustertrainingruntime", "torch-rails")
+    live = plane.json("get", "clustertrainingruntime", "torch-rails")
     pod = runtime.pod_of(live)
     assert pod is not None
     assert pod["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "default/rail0,default/rail1"}
@@ -75,42 +75,42 @@ def test_the_runtime_of_a_site(own_cluster: Cluster, play: Play) -> None:
     assert {variable["name"]: variable["value"] for variable in container["env"]} == {
         "NCCL_DEBUG": "INFO", "UCX_LOG_LEVEL": "info",
     }  # fmt: skip
-    assert findings(own_cluster, "default", runtime="torch-rails") == runtime.Findings()
-    (missing,) = findings(own_cluster, "default", runtime="torch").problems
+    assert findings(plane, "default", runtime="torch-rails") == runtime.Findings()
+    (missing,) = findings(plane, "default", runtime="torch").problems
     assert missing == "the ClusterTrainingRuntime torch does not exist; there are: torch-rails"
 
     # Drift is reported, and repaired.
-    own_cluster.kubectl(
+    plane.kubectl(
         "patch", "clustertrainingruntime", "torch-rails", "--type=json", "--field-manager=somebody",
         '-p=[{"op": "remove", "path": "/spec/template/spec/replicatedJobs/0/template/spec/template/metadata/annotations"}]',
     )  # fmt: skip
-    assert findings(own_cluster, "default", runtime="torch-rails").warnings
+    assert findings(plane, "default", runtime="torch-rails").warnings
     assert play.run("--check").changed() == 1
     assert play.run().changed() == 1
-    assert findings(own_cluster, "default", runtime="torch-rails") == runtime.Findings()
+    assert findings(plane, "default", runtime="torch-rails") == runtime.Findings()
 
     for arguments, changes in ((("--check",), 1), ((), 1), ((), 0)):
         assert play.run(*arguments, training_runtime_state="absent").changed() == changes
-    assert not own_cluster.kubectl("get", "clustertrainingruntimes", "-o", "name")
+    assert not plane.kubectl("get", "clustertrainingruntimes", "-o", "name")
 
 
-def test_the_runtime_of_one_namespace(own_cluster: Cluster, play: Play) -> None:
-    with own_cluster.namespace() as namespace:
+def test_the_runtime_of_one_namespace(plane: Cluster, play: Play) -> None:
+    with plane.namespace() as namespace:
         claims = [{"name": "nics", "resourceClaimTemplateName": "rails"}]
         own: Json = {"training_runtime_kind": "TrainingRuntime", "training_runtime_namespace": namespace}
         own.update(training_runtime_networks=[], training_runtime_resource_claims=claims)
         assert play.run(**own).changed() == 1
-        pod = runtime.pod_of(own_cluster.json("get", "trainingruntime", "torch-rails", "-n", namespace))
+        pod = runtime.pod_of(plane.json("get", "trainingruntime", "torch-rails", "-n", namespace))
         assert pod is not None
         assert pod["spec"]["resourceClaims"] == claims
         assert pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "nics"}]
         job = {"runtime": "torch-rails", "runtime_kind": "TrainingRuntime"}
-        assert findings(own_cluster, namespace, **job) == runtime.Findings()
+        assert findings(plane, namespace, **job) == runtime.Findings()
 
 
-def test_a_runtime_without_a_way_to_the_fabric_is_refused(own_cluster: Cluster, play: Play) -> None:
+def test_a_runtime_without_a_way_to_the_fabric_is_refused(plane: Cluster, play: Play) -> None:
     run = play.run(rc=2, training_runtime_networks=[])
     assert "Creating the ClusterTrainingRuntime torch-rails: training_runtime_image is" in run.messages()
     assert "one way to the fabric: training_runtime_networks or training_runtime_host_network" in run.messages()
-    assert not own_cluster.kubectl("get", "clustertrainingruntimes", "-o", "name")
+    assert not plane.kubectl("get", "clustertrainingruntimes", "-o", "name")
     assert play.run(training_runtime_name="").changed() == 0
