@@ -13,7 +13,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, containers, image, kubelet, kubernetes_images, mirror, mpi_operator, tools, training_image
+from . import config, containers, image, kubelet, kubernetes_images, mirror, operators, tools, training_image
 from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
 from .qemu import Size
@@ -174,7 +174,8 @@ def add_cluster(commands: Commands) -> None:
     kubeconfig.add_argument("--nodes", action="store_true", help="the one with the address that nodes use")
     join = actions.add("join", join_nodes, "make nodes that run nodes of the cluster: containerd and kubelet")
     join.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
-    actions.add("mpi-operator", start_mpi_operator, "run the MPI Operator on this machine")
+    operator = actions.add("operator", start_operator, "run an operator of training jobs on this machine")
+    operator.add_argument("program", choices=[*operators.OPERATORS])
     text = "let this machine reach kubelets and exporters of nodes that run"
     actions.add("forward", forward_nodes, text).add_argument("names", nargs="+", metavar="NODE")
 
@@ -193,8 +194,8 @@ def start_plane(lab: Lab, _arguments: argparse.Namespace) -> None:
     print(plane.kubeconfig)
 
 
-def start_mpi_operator(lab: Lab, _arguments: argparse.Namespace) -> None:
-    mpi_operator.up(control_plane(lab))
+def start_operator(lab: Lab, arguments: argparse.Namespace) -> None:
+    operators.up(control_plane(lab), arguments.program)
 
 
 def stop_plane(lab: Lab, arguments: argparse.Namespace) -> None:

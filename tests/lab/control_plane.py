@@ -23,7 +23,7 @@ import subprocess
 import time
 import typing as t
 
-from . import certificates, config, dns, kubeconfig, mpi_operator, ports, processes, tools
+from . import certificates, config, dns, kubeconfig, operators, ports, processes, tools
 from .progress import LabError, say, step, tail
 
 LOOPBACK = "127.0.0.1"
@@ -374,9 +374,8 @@ class ControlPlane:
         if not self.place.exists() and not any(self.running(program) for program in PROGRAMS):
             return
         with self.lock():
-            stopped = [
-                program for program in (mpi_operator.PROGRAM, dns.PROGRAM, *reversed(PROGRAMS)) if self.stop(program)
-            ]
+            others = (*operators.OPERATORS, dns.PROGRAM)
+            stopped = [program for program in (*others, *reversed(PROGRAMS)) if self.stop(program)]
             if stopped:
                 say(f"the control plane is off ({', '.join(stopped)})")
             if wipe:

@@ -18,8 +18,8 @@ from . import gobuild
 from .progress import LabError
 
 
-def fetch(name: str, settings: t.Mapping[str, t.Any]) -> list[pathlib.Path]:
-    """Return the files with an operator's definitions. LabError: its module is not to be had, or is another one."""
+def directory(name: str, settings: t.Mapping[str, t.Any]) -> pathlib.Path:
+    """Return the directory of an operator's module. LabError: it is not to be had, or is another one."""
     about: dict[str, t.Any] = settings["cluster"]["operators"][name]
     go = gobuild.toolchain()
     if go is None:
@@ -39,7 +39,13 @@ def fetch(name: str, settings: t.Mapping[str, t.Any]) -> list[pathlib.Path]:
         raise LabError(f"{module} is not to be had: {download['Error']}")
     if download["Sum"] != about["sum"]:
         raise LabError(f"{module}: the checksum is {download['Sum']}, and {about['sum']} is pinned")
-    return [pathlib.Path(download["Dir"]) / definition for definition in about["definitions"]]
+    return pathlib.Path(download["Dir"])
+
+
+def fetch(name: str, settings: t.Mapping[str, t.Any]) -> list[pathlib.Path]:
+    """Return the files with an operator's definitions. LabError: see ``directory``."""
+    place = directory(name, settings)
+    return [place / definition for definition in settings["cluster"]["operators"][name]["definitions"]]
 
 
 def until_established(wait: t.Callable[[], object], limit: float) -> None:
@@ -59,4 +65,4 @@ def until_established(wait: t.Callable[[], object], limit: float) -> None:
             return
 
 
-__all__ = ["fetch", "until_established"]
+__all__ = ["directory", "fetch", "until_established"]

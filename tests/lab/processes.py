@@ -77,12 +77,15 @@ def start(argv: t.Sequence[str], log: pathlib.Path) -> None:
 
 
 def start_and_wait(
-    argv: t.Sequence[str], directory: pathlib.Path, log: pathlib.Path, started: str, limit: float
+    argv: t.Sequence[str], directory: pathlib.Path, log: pathlib.Path, started: str, limit: float, program: str = ""
 ) -> None:
-    """Start a program that works on files in that directory, and wait until it has logged that it is ready."""
+    """Start a program that works on files in that directory, and wait until it has logged that it is ready.
+
+    ``program`` is its name, if the command begins with another that becomes it.
+    """
     log.unlink(missing_ok=True)
     start(argv, log)
-    program = os.path.basename(argv[0])
+    program = program or os.path.basename(argv[0])
     begun = time.monotonic()
     while started not in (log.read_text(errors="replace") if log.exists() else ""):
         passed = time.monotonic() - begun
