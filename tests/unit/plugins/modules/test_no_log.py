@@ -28,7 +28,7 @@ NONE = {
     r"kubernetes_kubeconfig(_dest)?": "the path of a file",
     r"cni_install: kubeconfigs": "what is written into them comes in by tokens",
     r"awx_(galaxy_credentials|project_credential|credentials|execution_environment_credential)": "names of credentials",
-    r"rdma_exporter_tls_secret|training_job_pull_secrets|training_job_volumes\.secret": "names of Secrets",
+    r"rdma_exporter_tls_secret|training_(job|runtime)_pull_secrets|training_job_volumes\.secret": "names of Secrets",
     r"switch_telemetry_targets\.credentials": "the name of an entry of switch_telemetry_credentials",
     r"kubernetes_package_key": "a public key's address",
     r"kubernetes_kubeconfig_server": "an address",
