@@ -98,7 +98,7 @@ def test_a_job_that_waits_says_what_for(lab: podlab.PodLab) -> None:
 
 
 def test_a_job_that_the_queue_can_never_hold(lab: podlab.PodLab) -> None:
-    refused = {
+    refused: dict[str, tuple[podlab.Json, str]] = {
         "never": ({"workers": 3}, "the queue research (ClusterQueue lab) can never hold it: cpu: 0.3 wanted, the quota is 0.25"),
         "nowhere": ({"queue": "other"}, "the queue ml/other does not exist; there are: research"),
     }  # fmt: skip
