@@ -50,7 +50,8 @@ def argument_spec(name: str, monkeypatch: pytest.MonkeyPatch) -> t.Mapping[str, 
     return t.cast("t.Mapping[str, t.Any]", caught.value.args[0])
 
 
-@functools.cache
+# Python 3.8 has no functools.cache.
+@functools.lru_cache(maxsize=None)  # noqa: UP033
 def _specification(name: str) -> t.Mapping[str, t.Any]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         return argument_spec(name, monkeypatch)
