@@ -120,9 +120,9 @@ def test_no_root() -> None:
         "from ansible.module_utils import basic\n"
         "from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments\n"
         "from ansible_collections.rdmaops.gpu_fabric.plugins.modules import rdma_system\n"
-        # All is imported: it may be where only root may enter.
-        "os.seteuid(65534)\n"
         f"with module_arguments({options!r}):\n"
+        # All is imported: it may be where only root may enter.
+        "    os.seteuid(65534)\n"
         "    rdma_system.main()\n"
     )
     argv = [sys.executable, "-B", "-c", program]
