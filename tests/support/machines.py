@@ -31,7 +31,7 @@ def gid_of(address: str) -> str:
     """Return the GID of an IP address, as sysfs prints it."""
     parsed = ipaddress.ip_address(address)
     mapped = ipaddress.IPv6Address(f"::ffff:{address}") if parsed.version == 4 else parsed
-    return mapped.exploded
+    return mapped.packed.hex(":", 2)
 
 
 def guid_of(mac: str, middle: str = "0300") -> str:
@@ -216,7 +216,8 @@ class Recorded(dump.Host):
         self.machine, self.sources, self.live, self.spaces = machine, sources, live, list(spaces)
         self.pods, self.able, self.interfaces = pods or {}, able or set(), list(interfaces)
         self.kernel_release = system or {"kernel": "6.12.1", "machine": "x86_64", "id": "debian", "version_id": "13"}
-        self.machine_names, self.root, self.unreadable = list(names), True, list[Unreadable]()
+        self.machine_names, self.root = list(names), True
+        self.unreadable: list[Unreadable] = []
         self.plugins = ["host-device", "rdma", "whereabouts"]
         write_tree(root, files or {})
         self.rdma, self.mode = _Rdma(self), _Mode(self, root)
