@@ -42,7 +42,8 @@ class Values:
 
 
 # It ends when this process closes its standard input.
-_child = functools.cache(Values)
+# Python 3.8 has no functools.cache.
+_child = functools.lru_cache(None)(Values)
 
 
 class Role(t.NamedTuple):
@@ -103,8 +104,8 @@ class Answers:
 
         init_plugin_loader()
         self.loader = DataLoader()
-        self.variables = functools.cache(self._variables)
-        self.tasks = functools.cache(self._tasks)
+        self.variables = functools.lru_cache(None)(self._variables)
+        self.tasks = functools.lru_cache(None)(self._tasks)
 
     def _variables(self, role: Path) -> dict[str, t.Any]:
         variables: dict[str, t.Any] = {"inventory_hostname": "here", "role_path": str(role)}

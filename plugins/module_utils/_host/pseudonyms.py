@@ -117,16 +117,12 @@ def _hex(assign: Assign, text: str) -> str:
     return "%0*x" % (len(text), assign("hash", number))
 
 
-def _groups(digits: str) -> str:
-    return ":".join(digits[start : start + 4] for start in range(0, len(digits), 4))
-
-
 def _replaced(assign: Assign, kind: str, text: str) -> str:
     """The pseudonym of an identifier. What only looks like one is left as it is."""
     if kind == "octets":
         return _octets(assign, text)
     if kind == "guid":
-        return _groups("%016x" % _identifier(assign, int(text.replace(":", ""), 16)))
+        return _identifier(assign, int(text.replace(":", ""), 16)).to_bytes(8, "big").hex(":", 2)
     if kind == "uuid":
         digits = "%032x" % assign("hash", int(text.replace("-", ""), 16))
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
@@ -139,7 +135,7 @@ def _replaced(assign: Assign, kind: str, text: str) -> str:
     except ValueError:
         return text
     # IPv6Address.exploded of one that maps an IPv4 address has that with dots since Python 3.13.
-    return _groups("%032x" % int(address)) if len(text) == 39 else str(address)
+    return address.packed.hex(":", 2) if len(text) == 39 else str(address)
 
 
 def _numbers(taken: t.AbstractSet[int], start: int, special: t.Collection[int] = (0,)) -> dict[int, int]:
