@@ -223,6 +223,10 @@ def cluster(runner: Runner) -> None:
     # If they cannot be had, each test reports it.
     get = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "tool"]
     runner.execute("programs of the control plane", get, limit=3000, live=True)
+    if runner.everything:
+        from ansible_collections.rdmaops.gpu_fabric.tests.lab import operators
+
+        runner.execute("operators of training jobs", [*get, *operators.OPERATORS], limit=3000, live=True)
     # A file has a control plane of its own, or shares the lab's.
     runner.pytest("cluster", "-n", "2", "--dist", "loadfile", *CLUSTER, limit=7200)
 

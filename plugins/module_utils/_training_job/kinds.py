@@ -36,6 +36,8 @@ GROUPS = {
 QUEUE = "kueue.x-k8s.io/queue-name"
 POD_GROUP = "kueue.x-k8s.io/pod-group-name"
 POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
+# Kueue keeps a pod that has ended or is deleted for another to take its place, unless the pod says that none will.
+POD_RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
 # What a Job of mode Indexed gives each of its pods (JobCompletionIndexAnnotation in k8s.io/api/batch/v1).
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 # The replicated job and the container that Trainer gives a TrainJob's image and command (constants.Node of v2.3.0).
@@ -86,7 +88,7 @@ def _pods(job: Job) -> list[Object]:
         pod["metadata"]["annotations"] = {**template["metadata"].get("annotations", {}), SIZE: str(job.workers)}
         if job.gang == "kueue":
             pod["metadata"]["labels"].update({QUEUE: job.queue, POD_GROUP: job.name})
-            pod["metadata"]["annotations"][POD_GROUP_SIZE] = str(job.workers)
+            pod["metadata"]["annotations"].update({POD_GROUP_SIZE: str(job.workers), POD_RETRIABLE: "false"})
         if job.gang == "volcano":
             # KubeGroupNameAnnotationKey in volcano.sh/apis, scheduling/v1beta1.
             pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = job.name

@@ -218,6 +218,7 @@ def test_pods_are_one_group_in_a_queue_of_kueue() -> None:
         assert meta["labels"]["kueue.x-k8s.io/queue-name"] == "research"
         assert meta["labels"]["kueue.x-k8s.io/pod-group-name"] == "train"
         assert meta["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "3"
+        assert meta["annotations"]["kueue.x-k8s.io/retriable-in-group"] == "false"
 
 
 # --- what is the same in all kinds ------------------------------------------------------------------------------------
