@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
         """Wait until the job has the desired state or a limit is reached."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
-        began = last_read = time.monotonic()
+        began = last_read = last_queued = time.monotonic()
         info: dict[str, t.Any] = {}
         known = arguments["known"]
         while True:
@@ -49,12 +49,14 @@ class ActionModule(ActionBase):
                 time.sleep(min(PAUSE, slice_s))
                 continue
             last_read, known = time.monotonic(), info["progress"]
+            if info["queued"]:
+                last_queued = last_read
             info["waited_s"] = int(waited)
             info["gave_up"] = None
             info["looked_once"] = bool(self._task.check_mode or not arguments["wait_timeout"])
             if info["reached"] or info["looked_once"]:
                 break
-            info["gave_up"] = reached_limit(info, arguments, waited)
+            info["gave_up"] = reached_limit(info, arguments, waited, last_read - last_queued)
             if info["gave_up"]:
                 break
             last = " | %s" % info["last_line"] if info["last_line"] else ""
@@ -70,10 +72,12 @@ class ActionModule(ActionBase):
             )
 
 
-def reached_limit(info: t.Mapping[str, t.Any], arguments: t.Mapping[str, t.Any], waited: float) -> str | None:
-    """Return the limit that has been reached."""
+def reached_limit(
+    info: t.Mapping[str, t.Any], arguments: t.Mapping[str, t.Any], waited: float, admitted: float
+) -> str | None:
+    """Return the limit that has been reached; ``admitted`` is the time since the job was last in a queue."""
     if waited >= arguments["wait_timeout"]:
         return "wait_timeout"
-    if info["state"] == "pending" and 0 < arguments["start_timeout"] <= waited:
+    if info["state"] == "pending" and 0 < arguments["start_timeout"] <= admitted:
         return "start_timeout"
     return None

@@ -54,7 +54,9 @@ options:
     choices: [ended, gone]
     default: ended
   start_timeout:
-    description: How long the job may be pending before the module stops waiting, in seconds. V(0) sets no separate limit.
+    description:
+      - How long the job may be pending before the module stops waiting, in seconds. V(0) sets no separate limit.
+      - The time in a queue of Kueue does not count.
     type: int
     default: 0
   progress_interval:
@@ -111,6 +113,10 @@ said:
   returned: success
   type: str
   sample: "JobFailed: Job train has reached the specified backoff limit"
+queued:
+  description: Whether Kueue keeps the job back. RV(said) has the reason.
+  returned: success
+  type: bool
 progress:
   description: The state, this report and the pods in one line.
   returned: success

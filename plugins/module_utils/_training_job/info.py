@@ -48,9 +48,15 @@ class JobReader:
         # Pods outlive the job's object for a while.
         if job_state == ABSENT and rows:
             message = "%d of its pods are still there" % len(rows)
-        if job_state == PENDING:
-            message = kueue.waiting(self.client, doing, self.namespace, body, pods) or message
-        return {"state": job_state, "said": message, "pods": rows, "progress": progress(job_state, message, rows)}
+        queued = kueue.waiting(self.client, doing, self.namespace, body, pods) if job_state == PENDING else None
+        message = queued or message
+        return {
+            "state": job_state,
+            "said": message,
+            "queued": queued is not None,
+            "pods": rows,
+            "progress": progress(job_state, message, rows),
+        }
 
     def until(self) -> Look:
         """Look until the job is where it should be, something has changed, or time is up."""

@@ -96,9 +96,13 @@ def check(plane: Cluster, manifests: list[Json]) -> Json:
     return check_job(params, False, client(plane.kubeconfig))
 
 
-def progress(plane: Cluster, namespace: str, kind: str, name: str = "train") -> str:
+def look(plane: Cluster, namespace: str, kind: str, name: str = "train") -> Json:
     params = {"kind": kind, "name": name, "namespace": namespace, "wait_for": "ended", "log_head": 1, "log_tail": 1}
-    return str(info.manage(params, True, client(plane.kubeconfig))["progress"])
+    return info.manage(params, True, client(plane.kubeconfig))
+
+
+def progress(plane: Cluster, namespace: str, kind: str, name: str = "train") -> str:
+    return str(look(plane, namespace, kind, name)["progress"])
 
 
 def apply(plane: Cluster, namespace: str, manifests: list[Json], name: str = "train", **more: Json) -> list[str]:
@@ -127,7 +131,9 @@ def test_a_job_that_waits_says_what_for(operated: Cluster, namespace: str, kind:
     apply(operated, namespace, job(namespace, kind, gang="kueue", queue="research"))
     reason = "insufficient unused quota for cpu in flavor any, 150m more needed"
     wait_for(lambda: reason in progress(operated, namespace, kind), 60, pause=1)
-    assert "waits in the queue research: couldn't assign flavors to pod set" in progress(operated, namespace, kind)
+    waiting = look(operated, namespace, kind)
+    assert (waiting["state"], waiting["queued"]) == ("pending", True)
+    assert waiting["said"].startswith("waits in the queue research: couldn't assign flavors to pod set")
 
 
 def test_a_job_that_the_queue_can_never_hold(operated: Cluster, namespace: str) -> None:

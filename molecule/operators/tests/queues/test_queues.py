@@ -77,12 +77,12 @@ def test_a_job_that_is_admitted(lab: podlab.PodLab, kind: str) -> None:
 def test_a_job_that_waits_says_what_for(lab: podlab.PodLab) -> None:
     first = variables("first", "jobset", command=["sleep", "900"], wait=False)
     assert lab.playbook(TRAIN, **first).returncode == 0
-    second = variables("second", "jobset", command=["true"], start_timeout=60)
+    second = variables("second", "jobset", command=["true"], wait_timeout=60)
     try:
         done = lab.playbook(TRAIN, **second)
         text = " ".join((done.stdout + done.stderr).split())
         assert done.returncode != 0
-        assert "ml/second: it has not started after" in text
+        assert "ml/second: it has not finished after" in text
         assert (
             "waits in the queue research: couldn't assign flavors to pod set worker: insufficient unused quota for cpu"
             in text
@@ -90,7 +90,7 @@ def test_a_job_that_waits_says_what_for(lab: podlab.PodLab) -> None:
         # When the first one goes, the second is admitted.
         remove = {"training_job_state": "absent", "training_job_remove_ok": True}
         assert lab.playbook(TRAIN, **first, **remove).returncode == 0
-        done = lab.playbook(TRAIN, **second)
+        done = lab.playbook(TRAIN, **{**second, "training_job_wait_timeout": 600})
         assert done.returncode == 0, done.stdout
     finally:
         for job in (first, second):

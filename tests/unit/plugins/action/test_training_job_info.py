@@ -17,7 +17,8 @@ Json = t.Any
 
 def look(state: str, **more: Json) -> Json:
     ended = state in ("succeeded", "failed", "absent")
-    return {"state": state, "progress": state, "reached": ended, "last_line": None, "changed": False, **more}
+    fixed = {"reached": ended, "last_line": None, "changed": False, "queued": False}
+    return {"state": state, "progress": state, **fixed, **more}
 
 
 AWAY = {"failed": True, "msg": "Reading the state of the job lab/train: could not be reached"}
@@ -80,6 +81,12 @@ def test_limits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     clock.now = 0
     result, _asked = wait(clock, [look("pending")] * 3, monkeypatch, start_timeout=90)
     assert (result["gave_up"], result["waited_s"]) == ("start_timeout", 120)
+
+
+def test_the_time_in_a_queue_is_not_that_of_a_start(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [*[look("pending", queued=True)] * 5, *[look("pending")] * 3]
+    result, _asked = wait(clock, looks, monkeypatch, start_timeout=90)
+    assert (result["gave_up"], result["waited_s"]) == ("start_timeout", 7 * 60)
 
 
 def test_an_api_server_that_is_away_for_a_while(
