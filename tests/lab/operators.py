@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pathlib
 import subprocess
 import typing as t
@@ -30,8 +29,8 @@ SERVES = "Serving webhook server"
 FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/mpijob", "pod", "trainer.kubeflow.org/trainjob")
 # Of its webhooks those of these kinds: the API server refuses what a webhook does not answer for.
 KUEUE_WEBHOOKS = ("clusterqueue", "cohort", "job", "jobset", "mpijob", "pod", "resourceflavor", "trainjob", "workload")
-# Kueue reads the certificate of its metrics from /etc/kueue/metrics/certs (main.go). It sees this directory's etc below
-# the machine's own, and nobody else does.
+# Kueue reads the certificate of its metrics from /etc/kueue/metrics/certs (main.go): in a mount namespace of its own, an
+# overlay adds that to /etc.
 OWN_ETC = 'mount -t overlay overlay -o "lowerdir=$0:/etc" /etc && exec "$@"'
 
 
@@ -129,7 +128,7 @@ def up(plane: ControlPlane, program: str) -> None:
     if operator.configuration:
         give_certificates(plane, place)
         certificates.write(place / "configuration.yaml", json.dumps(operator.configuration(place, numbers)).encode())
-    # A program of Go looks for certificates below its directory for temporary files, unless it is told another.
+    # Without certDir, controller-runtime looks for certificates in os.TempDir() (pkg/webhook/server.go).
     argv = ["env", f"TMPDIR={place}", str(plane.tool(program)), *operator.options(plane, place)]
     if program == "kueue":
         argv = ["unshare", "--mount", "sh", "-c", OWN_ETC, str(place / "etc"), *argv]
@@ -182,7 +181,7 @@ def apply(plane: ControlPlane, project: str, manifests: t.Sequence[Json]) -> Non
 def kubectl(plane: ControlPlane, project: str, *words: str) -> None:
     limit = plane.settings["cluster"]["limits"]["health"]
     argv = [str(plane.tool("kubectl")), f"--kubeconfig={plane.kubeconfig}", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit + 30, check=False, env=dict(os.environ))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit + 30, check=False)
     if done.returncode:
         raise LabError(f"defining the kinds of {project}: kubectl {words[0]}: {done.stderr.strip()}")
 

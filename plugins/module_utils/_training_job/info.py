@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import typing as t
 
@@ -32,6 +33,11 @@ class JobReader:
         self.namespace: str = params["namespace"]
         self.job = "%s/%s" % (self.namespace, params["name"])
 
+    @functools.cached_property
+    def kueue_version(self) -> str | None:
+        """The version of Kueue's API, asked for once: a job is looked at every two seconds."""
+        return kueue.api_version(self.client)
+
     def look(self) -> Look:
         kind, name = self.params["kind"], self.params["name"]
         doing = "Reading the state of the job %s" % self.job
@@ -48,7 +54,9 @@ class JobReader:
         # Pods outlive the job's object for a while.
         if job_state == ABSENT and rows:
             message = "%d of its pods are still there" % len(rows)
-        queued = kueue.waiting(self.client, doing, self.namespace, body, pods) if job_state == PENDING else None
+        queued = None
+        if job_state == PENDING and kueue.queue_of([item for item in (body, *pods) if item]) and self.kueue_version:
+            queued = kueue.waiting(self.client, self.kueue_version, doing, self.namespace, body, pods)
         message = queued or message
         return {
             "state": job_state,

@@ -55,7 +55,7 @@ def quotas(cluster_queue: Object) -> Amounts:
 
 
 def compare(name: str, cluster_queue: Object, needs: Amounts) -> tuple[list[str], list[str]]:
-    """Return what a queue can never hold, and what cannot be told of it."""
+    """Return what exceeds the quota of a queue, and what its ClusterQueue does not show."""
     spec, limits = cluster_queue.get("spec") or {}, quotas(cluster_queue)
     # v1beta1 has `cohort`. What its queues lend each other changes with every job.
     lent = spec.get("cohortName") or spec.get("cohort")
@@ -104,16 +104,15 @@ def check(client: Client, doing: str, namespace: str, name: str, needs: Amounts)
     return compare(name, cluster_queue, needs)
 
 
-def waiting(client: Client, doing: str, namespace: str, job: Object | None, pods: t.Sequence[Object]) -> str | None:
-    """Return why Kueue has not admitted a job yet; None if it has, or if the job has no queue.
+def waiting(
+    client: Client, version: str, doing: str, namespace: str, job: Object | None, pods: t.Sequence[Object]
+) -> str | None:
+    """Return why Kueue has not admitted a job that has a queue; None if it has.
 
     ``job`` is None for a job of pods, whose Workload has the name of their group.
     """
     bodies = [body for body in (job, *pods) if body]
     name = queue_of(bodies)
-    version = api_version(client) if name else None
-    if name is None or version is None:
-        return None
     where = path(version, "workloads", namespace)
     query = {"labelSelector": "%s=%s" % (_JOB_UID, job["metadata"]["uid"])} if job else None
     try:

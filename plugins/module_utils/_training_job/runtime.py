@@ -29,7 +29,7 @@ class Findings(t.NamedTuple):
 
 
 def pod_of(runtime: Object) -> Object | None:
-    """Return the pod template of the training; None if there is no such job, or it has no container for the program."""
+    """Return the pod template of the trainer step, or None if it has no container for the program."""
     for job in (runtime.get("spec") or {}).get("template", {}).get("spec", {}).get("replicatedJobs") or []:
         template = job.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Jobs under the eyes of the real operators, with their webhooks, on an API server without nodes.
 
-What the operators add to an object is no change of ours, and Kueue says why a job waits.
+A second run does not revert what the operators add, and the state of a waiting job has Kueue's reason.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_operators_take_a_job_and_a_second_look_sees_no_change(operated: Cluster
     assert check(operated, manifests)["exists"] is False
     checked = apply(operated, namespace, manifests, check=True)
     assert apply(operated, namespace, manifests) == checked != []
-    # Kueue has admitted it, its operator has made the pods, and there is no node for them.
+    # Admitted by Kueue, with pods from its operator that no node can run.
     wait_for(lambda: "no nodes available to schedule pods" in progress(operated, namespace, kind), 60, pause=1)
     for check_mode in (False, True):
         assert apply(operated, namespace, manifests, check=check_mode) == []

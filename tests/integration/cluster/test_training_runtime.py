@@ -81,7 +81,7 @@ def test_the_runtime_of_a_site(plane: Cluster, play: Play) -> None:
 
     # Drift is reported, and repaired.
     plane.kubectl(
-        "patch", "clustertrainingruntime", "torch-rails", "--type=json", "--field-manager=somebody",
+        "patch", "clustertrainingruntime", "torch-rails", "--type=json", "--field-manager=kubectl-edit",
         '-p=[{"op": "remove", "path": "/spec/template/spec/replicatedJobs/0/template/spec/template/metadata/annotations"}]',
     )  # fmt: skip
     assert findings(plane, "default", runtime="torch-rails").warnings

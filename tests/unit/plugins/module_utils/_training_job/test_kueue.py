@@ -9,13 +9,14 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import kueue
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import info, kueue
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects, templates
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.preflight import totals
 
 Json = t.Any
 IMAGE = "registry.example/train@sha256:" + "0" * 64
-API = "/apis/kueue.x-k8s.io/v1beta2"
+API_VERSION = "kueue.x-k8s.io/v1beta2"
+API = f"/apis/{API_VERSION}"
 QUEUE = f"{API}/namespaces/lab/localqueues/research"
 CLUSTER_QUEUE = f"{API}/clusterqueues/gpus"
 
@@ -150,7 +151,7 @@ def test_why_a_job_waits(rows: Json, said: str | None) -> None:
     (job,) = manifests()
     job["metadata"]["uid"] = "0815"
     server = Server({WORKLOADS: rows})
-    assert kueue.waiting(t.cast(t.Any, server), "Reading the job", "lab", job, []) == said
+    assert kueue.waiting(t.cast(t.Any, server), API_VERSION, "Reading the job", "lab", job, []) == said
     assert server.queries == [{"labelSelector": "kueue.x-k8s.io/job-uid=0815"}]
 
 
@@ -159,13 +160,15 @@ def test_why_pods_wait() -> None:
     rows = [workload("other"), workload("train", QuotaReserved=("False", SHORT))]
     server = Server({WORKLOADS: rows})
     assert (
-        kueue.waiting(t.cast(t.Any, server), "Reading the job", "lab", None, pods)
+        kueue.waiting(t.cast(t.Any, server), API_VERSION, "Reading the job", "lab", None, pods)
         == f"waits in the queue research: {SHORT}"
     )
 
 
 def test_a_job_without_a_queue_is_not_asked_for() -> None:
     (job,) = manifests(gang="none", queue="")
-    server = Server({})
-    assert kueue.waiting(t.cast(t.Any, server), "Reading the job", "lab", job, []) is None
-    assert server.queries == []
+    server = Server({f"/apis/{job['apiVersion']}/namespaces/lab/jobsets/train": job})
+    params = {"kind": "jobset", "name": "train", "namespace": "lab"}
+    look = info.JobReader(params, t.cast(t.Any, server)).look()
+    assert (look["state"], look["queued"]) == ("pending", False)
+    assert server.queries == [{"labelSelector": "rdmaops.gpu-fabric/job=train"}]
