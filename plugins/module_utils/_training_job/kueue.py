@@ -16,6 +16,7 @@ import decimal
 import typing as t
 
 from .._kubernetes.client import ApiError, Client, Object, path
+from .findings import Findings
 from .kinds import POD_GROUP, QUEUE
 from .room import Amounts, amounts, number
 
@@ -76,32 +77,26 @@ def compare(name: str, cluster_queue: Object, needs: Amounts) -> tuple[list[str]
     return problems, unchecked
 
 
-def check(client: Client, doing: str, namespace: str, name: str, needs: Amounts) -> tuple[list[str], list[str]]:
-    """Return what keeps a job from ever leaving its queue, and what could not be checked."""
-    version = api_version(client)
+def check(findings: Findings, namespace: str, name: str, needs: Amounts) -> None:
+    """Find what keeps a job from ever leaving its queue."""
+    version = api_version(findings.client)
     if version is None:  # reported as a kind that is not served
-        return [], []
+        return
     text = "the queue %s/%s" % (namespace, name)
-    where = path(version, "localqueues", namespace)
-    try:
-        queue = client.get("%s/%s" % (where, name), "%s: reading %s" % (doing, text))
-        if queue is None:
-            rows = client.items(where, "%s: listing the queues of %s" % (doing, namespace)) or []
-            there = ", ".join(sorted(row["metadata"]["name"] for row in rows)) or "none"
-            return ["%s does not exist; there are: %s" % (text, there)], []
-        active = _condition(queue, "Active")
-        if active.get("status") == "False":
-            return ["%s admits no jobs: %s" % (text, active.get("message") or active.get("reason"))], []
-        text = "the ClusterQueue %s" % queue["spec"]["clusterQueue"]
-        where = path(version, "clusterqueues", None, queue["spec"]["clusterQueue"])
-        cluster_queue = client.get(where, "%s: reading %s" % (doing, text))
-    except ApiError as exc:
-        if exc.status != 403:
-            raise
-        return [], ["%s (%s)" % (text, str(exc).replace(doing + ": ", "", 1))]
-    if cluster_queue is None:
-        return ["%s does not exist, and the queue %s belongs to it" % (text, name)], []
-    return compare(name, cluster_queue, needs)
+    queue = findings.find(text, path(version, "localqueues", namespace, name))
+    if queue is None:
+        return
+    active = _condition(queue, "Active")
+    if active.get("status") == "False":
+        findings.problems.append("%s admits no jobs: %s" % (text, active.get("message") or active.get("reason")))
+        return
+    owner = queue["spec"]["clusterQueue"]
+    text = "the ClusterQueue %s of the queue %s" % (owner, name)
+    cluster_queue = findings.find(text, path(version, "clusterqueues", None, owner))
+    if cluster_queue is not None:
+        problems, unchecked = compare(name, cluster_queue, needs)
+        findings.problems += problems
+        findings.unchecked += unchecked
 
 
 def waiting(

@@ -17,6 +17,7 @@ from .._kubernetes.client import ApiError, Client, Object, path
 from .._net_attach_def.cluster import API, PLURAL, Cluster
 from .._whereabouts.allocations import Pool, read_pool
 from . import kueue, runtime
+from .findings import Findings
 from .kinds import GROUPS
 from .pod import JOB, NETWORKS
 from .room import Amounts, amounts, number, requests
@@ -97,18 +98,12 @@ def _replicas(spec: Object) -> list[Object]:
     return [part["template"] for part in parts.values()]
 
 
-class Preflight:
-    """The questions to the API server: ``problems`` keep the job from starting, ``warnings`` do not.
-
-    What is ``unchecked`` says why.
-    """
+class Preflight(Findings):
+    """The questions to the API server about a job."""
 
     def __init__(self, client: Client, doing: str, namespace: str, manifests: t.Sequence[Object], pods: Pods) -> None:
-        self.client, self.doing, self.namespace = client, doing, namespace
-        self.manifests, self.pods = manifests, pods
-        self.problems: list[str] = []
-        self.unchecked: list[str] = []
-        self.warnings: list[str] = []
+        super().__init__(client, doing)
+        self.namespace, self.manifests, self.pods = namespace, manifests, pods
         self._attachments: dict[str, Object] = {}
 
     def missing_attachments(self) -> list[str]:
@@ -138,22 +133,8 @@ class Preflight:
         if not self.problems:
             self._admission()
 
-    def read(self, subject: str, read: t.Callable[[str, str], t.Any], where: str) -> t.Any:
-        """Return what was read; None, and a line in ``unchecked``, if the account may not read it."""
-        try:
-            return read(where, "%s: reading %s" % (self.doing, subject))
-        except ApiError as exc:
-            if exc.status != 403:
-                raise
-            self.unchecked.append("%s (%s)" % (subject, self._answer(exc)))
-            return None
-
     def _get(self, where: str, doing: str) -> Object:
         return self.client.request("GET", where, doing)
-
-    def _answer(self, exc: ApiError) -> str:
-        """Return an error without what the message that it becomes a part of says first."""
-        return str(exc).replace(self.doing + ": ", "", 1)
 
     def _references(self) -> None:
         created = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in self.manifests}
@@ -176,36 +157,29 @@ class Preflight:
 
     def _queues(self) -> None:
         version = GROUPS["volcano"][0]
-        for name in sorted(queues(self.manifests)):
-            rows = self.read("the queues of Volcano", self.client.items, path(version, "queues"))
-            if rows is None:  # may not be read; or Volcano is not there, which is reported as a kind that is not served
+        names = sorted(queues(self.manifests))
+        if not names or not self.client.resources(version):  # reported as a kind that is not served
+            return
+        for name in names:
+            queue = self.find("the queue %s" % name, path(version, "queues", None, name))
+            if queue is None:
                 continue
-            by_name = {row["metadata"]["name"]: row for row in rows}
-            if name not in by_name:
-                there = ", ".join(sorted(by_name)) or "none"
-                self.problems.append("the queue %s does not exist; there are: %s" % (name, there))
-                continue
-            state = (by_name[name].get("status") or {}).get("state") or "Open"
+            state = (queue.get("status") or {}).get("state") or "Open"
             if state != "Open":
                 self.problems.append("the queue %s is %s, and takes no jobs" % (name, state))
-            capability = amounts((by_name[name].get("spec") or {}).get("capability"))
+            capability = amounts((queue.get("spec") or {}).get("capability"))
             self._compare("the queue %s" % name, capability, {}, totals(self.pods))
 
     def _kueue(self) -> None:
         name = kueue.queue_of(self.manifests)
         if name:
-            problems, unchecked = kueue.check(self.client, self.doing, self.namespace, name, totals(self.pods))
-            self.problems += problems
-            self.unchecked += unchecked
+            kueue.check(self, self.namespace, name, totals(self.pods))
 
     def _runtime(self) -> None:
         for manifest in self.manifests:
             if manifest["kind"] == "TrainJob":
                 ((_count, pod),) = self.pods
-                findings = runtime.check(self.client, self.doing, self.namespace, manifest["spec"], pod)
-                self.problems += findings.problems
-                self.unchecked += findings.unchecked
-                self.warnings += findings.warnings
+                runtime.check(self, self.namespace, manifest["spec"], pod)
 
     def _quotas(self) -> None:
         where = path("v1", "resourcequotas", self.namespace)
@@ -290,7 +264,7 @@ class Preflight:
             try:
                 self.client.create(path("v1", "pods", self.namespace), body, doing, dry_run=True)
             except ApiError as exc:
-                text = self._answer(exc)
+                text = self.answer(exc)
                 if "cannot create resource" in text or "does not support dry run" in text:
                     self.unchecked.append("whether the API server admits the pods (%s)" % text)
                 elif exc.status in (400, 403, 422):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .._kubernetes.client import ApiError, Client, Object, path
+from .._kubernetes.client import Object, path
+from .findings import Findings
 from .kinds import CUSTOM, NODE
 from .pod import NETWORKS
 
@@ -18,14 +19,6 @@ API = CUSTOM["trainjob"][0]
 PLURALS = {"ClusterTrainingRuntime": "clustertrainingruntimes", "TrainingRuntime": "trainingruntimes"}
 # Which replicated job runs the training (LabelTrainJobAncestor and AncestorTrainer in constants.go of trainer v2.3.0).
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-
-
-class Findings(t.NamedTuple):
-    """What keeps the job from starting, what could not be checked, and what to know before it starts."""
-
-    problems: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 def pod_of(runtime: Object) -> Object | None:
@@ -47,39 +40,26 @@ def has_network(pod: Object) -> bool:
     return bool(annotations.get(NETWORKS) or spec.get("hostNetwork") or spec.get("resourceClaims"))
 
 
-def judge(name: str, runtime: Object, job_pod: Object) -> Findings:
-    pod = pod_of(runtime)
-    if pod is None:
-        text = (
-            "%s has no replicated job %s with a container %s and the label %s: trainer, which a job's program runs in"
-        )
-        return Findings((text % (name, NODE, NODE, STEP),))
-    if has_network(pod) or has_network(job_pod):
-        return Findings()
-    text = (
-        "%s and the job give its pods no additional network, not the host's network and no resource claim, so NCCL "
-        "falls back to the slower pod network without an error. Set networks, or use a runtime that has them (role "
-        "training_runtime)"
-    )
-    return Findings(warnings=(text % name,))
-
-
-def check(client: Client, doing: str, namespace: str, spec: Object, job_pod: Object) -> Findings:
+def check(findings: Findings, namespace: str, spec: Object, job_pod: Object) -> None:
     """Look at the runtime that a TrainJob names."""
     kind, name = spec["runtimeRef"]["kind"], spec["runtimeRef"]["name"]
-    where = path(API, PLURALS[kind], namespace if kind == "TrainingRuntime" else None)
+    where = path(API, PLURALS[kind], namespace if kind == "TrainingRuntime" else None, name)
     text = "the %s %s" % (kind, name)
-    try:
-        runtime = client.get("%s/%s" % (where, name), "%s: reading %s" % (doing, text))
-        if runtime is None:
-            rows = client.items(where, "%s: listing each %s" % (doing, kind)) or []
-            there = ", ".join(sorted(row["metadata"]["name"] for row in rows)) or "none"
-            return Findings(("%s does not exist; there are: %s" % (text, there),))
-    except ApiError as exc:
-        if exc.status != 403:
-            raise
-        return Findings(unchecked=("%s (%s)" % (text, str(exc).replace(doing + ": ", "", 1)),))
-    return judge(text, runtime, job_pod)
+    runtime = findings.find(text, where)
+    if runtime is None:
+        return
+    pod = pod_of(runtime)
+    if pod is None:
+        findings.problems.append(
+            "%s has no replicated job %s with a container %s and the label %s: trainer, which a job's program runs in"
+            % (text, NODE, NODE, STEP)
+        )
+    elif not (has_network(pod) or has_network(job_pod)):
+        findings.warnings.append(
+            "%s and the job give its pods no additional network, not the host's network and no resource claim, so NCCL "
+            "falls back to the slower pod network without an error. Set networks, or use a runtime that has them (role "
+            "training_runtime)" % text
+        )
 
 
-__all__ = ("Findings", "check", "has_network", "judge", "pod_of")
+__all__ = ("check", "has_network", "pod_of")

@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import info, kueue
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.findings import Findings
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects, templates
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.preflight import totals
 
@@ -66,7 +67,9 @@ def forbidden(text: str) -> ApiError:
 
 def check(bodies: dict[str, Json], **more: Json) -> tuple[list[str], list[str]]:
     needs = totals(templates(manifests(**more)))
-    return kueue.check(t.cast(t.Any, Server(bodies)), "Checking the job", "lab", "research", needs)
+    findings = Findings(t.cast(t.Any, Server(bodies)), "Checking the job")
+    kueue.check(findings, "lab", "research", needs)
+    return findings.problems, findings.unchecked
 
 
 ACTIVE = queue(status="True")
@@ -102,11 +105,11 @@ CASES: dict[str, tuple[dict[str, Json], list[str], list[str]]] = {
         {QUEUE: STOPPED}, ["the queue lab/research admits no jobs: ClusterQueue is stopped"], [],
     ),
     "no such ClusterQueue": (
-        {QUEUE: ACTIVE}, ["the ClusterQueue gpus does not exist, and the queue research belongs to it"], [],
+        {QUEUE: ACTIVE}, ["the ClusterQueue gpus of the queue research does not exist"], [],
     ),
     "a ClusterQueue that may not be read": (
         {QUEUE: ACTIVE, CLUSTER_QUEUE: forbidden("Checking the job: reading the ClusterQueue gpus: 403")},
-        [], ["the ClusterQueue gpus (reading the ClusterQueue gpus: 403)"],
+        [], ["the ClusterQueue gpus of the queue research (reading the ClusterQueue gpus: 403)"],
     ),
 }  # fmt: skip
 

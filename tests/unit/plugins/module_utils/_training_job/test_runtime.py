@@ -10,9 +10,9 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import runtime
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.findings import Findings
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects, templates
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.pod import NETWORKS
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.runtime import Findings
 
 Json = t.Any
 IMAGE = "registry.example/train@sha256:" + "0" * 64
@@ -43,7 +43,13 @@ class Server:
     items = get
 
 
-def check(bodies: dict[str, Json], **more: Json) -> Findings:
+class Result(t.NamedTuple):
+    problems: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check(bodies: dict[str, Json], **more: Json) -> Result:
     job = {
         "kind": "trainjob",
         "runtime": "rails",
@@ -54,7 +60,9 @@ def check(bodies: dict[str, Json], **more: Json) -> Findings:
     }
     manifests = objects({**job, **more})
     ((_count, pod),) = templates(manifests)
-    return runtime.check(t.cast(t.Any, Server(bodies)), "Checking the job", "lab", manifests[-1]["spec"], pod)
+    findings = Findings(t.cast(t.Any, Server(bodies)), "Checking the job")
+    runtime.check(findings, "lab", manifests[-1]["spec"], pod)
+    return Result(tuple(findings.problems), tuple(findings.unchecked), tuple(findings.warnings))
 
 
 def forbidden(text: str) -> ApiError:
@@ -74,34 +82,34 @@ NO_PLACE = (
 )
 ATTACHED = {"metadata": {"annotations": {NETWORKS: "default/rail0"}}}
 # what the API server has at the place of the runtime, what is found
-CASES: dict[str, tuple[Json, Findings]] = {
-    "networks": (a_runtime(ATTACHED), Findings()),
-    "the host's network": (a_runtime({"spec": {"hostNetwork": True}}), Findings()),
-    "claims": (a_runtime({"spec": {"resourceClaims": [{"name": "nics"}]}}), Findings()),
-    "the pod network alone": (a_runtime(), Findings(warnings=(SLOW,))),
-    "another name": (a_runtime(ATTACHED, name="trainer"), Findings((NO_PLACE,))),
-    "another step": (a_runtime(ATTACHED, step="dataset-initializer"), Findings((NO_PLACE,))),
-    "another container": (a_runtime(ATTACHED, container="main"), Findings((NO_PLACE,))),
+CASES: dict[str, tuple[Json, Result]] = {
+    "networks": (a_runtime(ATTACHED), Result()),
+    "the host's network": (a_runtime({"spec": {"hostNetwork": True}}), Result()),
+    "claims": (a_runtime({"spec": {"resourceClaims": [{"name": "nics"}]}}), Result()),
+    "the pod network alone": (a_runtime(), Result(warnings=(SLOW,))),
+    "another name": (a_runtime(ATTACHED, name="trainer"), Result((NO_PLACE,))),
+    "another step": (a_runtime(ATTACHED, step="dataset-initializer"), Result((NO_PLACE,))),
+    "another container": (a_runtime(ATTACHED, container="main"), Result((NO_PLACE,))),
     "it may not be read": (
-        forbidden("Checking the job: reading it: 403"), Findings(unchecked=(f"{NAME} (reading it: 403)",)),
+        forbidden("Checking the job: reading it: 403"), Result(unchecked=(f"{NAME} (reading it: 403)",)),
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "expected"), CASES.values(), ids=CASES)
-def test_what_is_found(body: Json, expected: Findings) -> None:
+def test_what_is_found(body: Json, expected: Result) -> None:
     assert check({f"{PLACE}/rails": body}) == expected
 
 
 def test_a_jobs_own_networks_are_enough() -> None:
-    assert check({f"{PLACE}/rails": a_runtime()}, networks=["rail0"]) == Findings()
+    assert check({f"{PLACE}/rails": a_runtime()}, networks=["rail0"]) == Result()
 
 
 def test_a_runtime_that_does_not_exist() -> None:
     rows = [{"metadata": {"name": name}} for name in ("torch-distributed", "mpi")]
-    assert check({PLACE: rows}) == Findings((f"{NAME} does not exist; there are: mpi, torch-distributed",))
+    assert check({PLACE: rows}) == Result((f"{NAME} does not exist; there are: mpi, torch-distributed",))
     missing = "the TrainingRuntime rails does not exist; there are: none"
-    assert check({OWN_PLACE: []}, runtime_kind="TrainingRuntime") == Findings((missing,))
+    assert check({OWN_PLACE: []}, runtime_kind="TrainingRuntime") == Result((missing,))
 
 
 def test_another_error_is_an_error() -> None:
