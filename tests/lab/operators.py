@@ -47,6 +47,8 @@ class Operator(t.NamedTuple):
     configuration: t.Callable[[pathlib.Path, Ports], Json] | None = None
     webhooks: str = ""
     webhook_names: tuple[str, ...] = ()
+    # It reads files of /etc.
+    own_etc: bool = False
 
 
 def _mpi_options(plane: ControlPlane, _place: pathlib.Path) -> list[str]:
@@ -107,6 +109,7 @@ OPERATORS = {
         _kueue,
         "config/components/webhook/manifests.yaml",
         tuple(f"{letter}{kind}.kb.io" for kind in KUEUE_WEBHOOKS for letter in "mv"),
+        own_etc=True,
     ),
 }
 # The name of an operator's definitions in versions.toml, if it is not the program's.
@@ -130,7 +133,7 @@ def up(plane: ControlPlane, program: str) -> None:
         certificates.write(place / "configuration.yaml", json.dumps(operator.configuration(place, numbers)).encode())
     # Without certDir, controller-runtime looks for certificates in os.TempDir() (pkg/webhook/server.go).
     argv = ["env", f"TMPDIR={place}", str(plane.tool(program)), *operator.options(plane, place)]
-    if program == "kueue":
+    if operator.own_etc:
         argv = ["unshare", "--mount", "sh", "-c", OWN_ETC, str(place / "etc"), *argv]
     with contextlib.ExitStack() as stack:
         for port in reserved:
