@@ -12,6 +12,8 @@ from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 TRAIN = "rdmaops.gpu_fabric.train"
 IMAGE = "lab.invalid/ml/training"
+# In the log of a worker, which runs sshd.
+LOGIN = "Accepted publickey for root"
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +22,10 @@ def result() -> podlab.Json:
     (line,) = [line for line in log.read_text().splitlines() if line.startswith("RESULT ")]
     values: podlab.Json = json.loads(line.removeprefix("RESULT "))
     return values
+
+
+def log_of(lab: podlab.PodLab, pod: str) -> str:
+    return lab.cluster.kubectl("logs", "-n", podlab.NAMESPACE, pod, check=False)
 
 
 def test_both_nodes_have_the_image_that_the_pods_run(lab: podlab.PodLab) -> None:
@@ -31,11 +37,19 @@ def test_both_nodes_have_the_image_that_the_pods_run(lab: podlab.PodLab) -> None
     assert {pod["spec"]["containers"][0]["image"] for pod in lab.pods()} == {digest}
 
 
-def test_the_workers_were_on_a_node_each_and_reached_by_ssh(lab: podlab.PodLab) -> None:
-    workers = ["train-worker-0", "train-worker-1"]
-    assert sorted(str(lab.pod(pod)["spec"]["nodeName"]) for pod in workers) == list(podlab.NODES)
-    for pod in workers:
-        assert "Accepted publickey for root" in lab.cluster.kubectl("logs", "-n", podlab.NAMESPACE, pod)
+def test_workers_are_on_a_node_each_and_reached_by_ssh(lab: podlab.PodLab) -> None:
+    """Those of a job that has ended are gone, as they would hold their GPUs (cleanPodPolicy)."""
+    (pod,) = lab.pods()
+    assert pod["metadata"]["name"].startswith("train-launcher-")
+    job = {"training_job_name": "ssh", "training_job_command": ["sleep", "900"], "training_job_wait": False}
+    assert lab.playbook(TRAIN, **job).returncode == 0
+    workers = ["ssh-worker-0", "ssh-worker-1"]
+    try:
+        lab.wait("logins at both", lambda: all(LOGIN in log_of(lab, worker) for worker in workers), podlab.POD_S)
+        assert sorted(str(lab.pod(worker)["spec"]["nodeName"]) for worker in workers) == list(podlab.NODES)
+    finally:
+        gone = lab.playbook(TRAIN, **job, training_job_state="absent", training_job_remove_ok=True)
+    assert gone.returncode == 0, gone.stdout
 
 
 def test_both_ranks_have_the_same_model(result: podlab.Json) -> None:
