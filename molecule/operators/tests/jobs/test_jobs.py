@@ -105,25 +105,47 @@ def test_a_command_that_is_not_there(lab: podlab.PodLab, kind: str) -> None:
         assert lab.playbook(TRAIN, **job, training_job_state="absent", training_job_remove_ok=True).returncode == 0
 
 
+def kill_a_worker(lab: podlab.PodLab, name: str, pods: int) -> threading.Thread:
+    """Delete the last pod of a job at once, when all of them run."""
+
+    def running() -> list[str]:
+        return sorted(pod["metadata"]["name"] for pod in pods_of(lab, name) if pod["status"]["phase"] == "Running")
+
+    def kill() -> None:
+        lab.wait(f"{pods} pods that run", lambda: len(running()) == pods, 300)
+        lab.cluster.kubectl("delete", "pod", running()[-1], "-n", podlab.NAMESPACE, "--force", "--grace-period=0")
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    return killer
+
+
 @pytest.mark.parametrize("kind", ["jobset", "trainjob"])
 def test_a_worker_that_is_killed(lab: podlab.PodLab, kind: str) -> None:
     options, _plural, _text = KINDS[kind]
     job = variables("killed", kind, **{**options, "command": ["sleep", "900"]})
-
-    def kill() -> None:
-        lab.wait(
-            "two pods that run",
-            lambda: [pod["status"]["phase"] for pod in pods_of(lab, "killed")] == ["Running"] * 2,
-            300,
-        )
-        name = pods_of(lab, "killed")[-1]["metadata"]["name"]
-        lab.cluster.kubectl("delete", "pod", name, "-n", podlab.NAMESPACE, "--force", "--grace-period=0")
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    killer = kill_a_worker(lab, "killed", 2)
     try:
         text = failure(lab.playbook(TRAIN, **job))
         assert "Running the job ml/killed: failed" in text, text
+    finally:
+        killer.join()
+        assert lab.playbook(TRAIN, **job, training_job_state="absent").returncode == 0
+
+
+def test_a_worker_of_an_mpijob_that_is_killed_is_replaced(lab: podlab.PodLab) -> None:
+    """The launcher fails with it, and starts the program again on the new one."""
+    job = variables("killed", "mpijob", command=["sh", "-c", "sleep 60; echo ended"])
+    killer = kill_a_worker(lab, "killed", 3)
+    try:
+        done = lab.playbook(TRAIN, **job)
+        assert done.returncode == 0, done.stdout
+        # Workers go with the job, and its log stays (cleanPodPolicy).
+        (launcher,) = pods_of(lab, "killed")
+        (container,) = launcher["status"]["containerStatuses"]
+        assert container["restartCount"] > 0, launcher["status"]
+        log = lab.cluster.kubectl("logs", "-n", podlab.NAMESPACE, launcher["metadata"]["name"])
+        assert log.count("ended") == 2, log
     finally:
         killer.join()
         assert lab.playbook(TRAIN, **job, training_job_state="absent").returncode == 0
