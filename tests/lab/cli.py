@@ -13,7 +13,18 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, containers, image, kubelet, kubernetes_images, mirror, operators, tools, training_image
+from . import (
+    config,
+    containers,
+    device_plugin,
+    image,
+    kubelet,
+    kubernetes_images,
+    mirror,
+    operators,
+    tools,
+    training_image,
+)
 from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
 from .qemu import Size
@@ -244,6 +255,8 @@ def add_downloads(commands: Commands) -> None:
     commands.add("kubernetes-images", print_kubernetes_images, text)
     text = "the archive of the image that pods train with, and the image by its digest"
     commands.add("training-image", print_training_image, text)
+    text = "the archive of the shared RDMA device plugin, and the image by its digest"
+    commands.add("device-plugin-image", print_device_plugin_image, text)
 
 
 def build_image(lab: Lab, arguments: argparse.Namespace) -> None:
@@ -268,6 +281,10 @@ def print_kubernetes_images(lab: Lab, _arguments: argparse.Namespace) -> None:
 def print_training_image(lab: Lab, _arguments: argparse.Namespace) -> None:
     archive = training_image.image(lab.places, lab.settings)
     print(f"{archive.archive}\n{archive.reference}")
+
+
+def print_device_plugin_image(lab: Lab, _arguments: argparse.Namespace) -> None:
+    print("\n".join(map(str, device_plugin.image(lab.places, lab.settings))))
 
 
 # This machine
