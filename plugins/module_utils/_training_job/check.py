@@ -111,7 +111,7 @@ class Check:
             % (
                 describe(self.pods),
                 room["missing"],
-                " next to %s" % ", ".join(sorted(room["placed"])) if room["placed"] else "",
+                " next to %s" % ", ".join(room["beside"]) if room["beside"] else "",
                 ". ".join(lacking) or "There is no other node",
             )
         ]

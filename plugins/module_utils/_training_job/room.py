@@ -148,32 +148,39 @@ def number(value: decimal.Decimal) -> str:
 def place(
     nodes: t.Sequence[Node], pods: t.Sequence[tuple[int, Object]], image_present: bool = False
 ) -> dict[str, t.Any]:
-    """Return where the pods of a job would find room together, and what each other node lacks.
+    """Return where the pods of a job would find room together, and why some would not.
 
+    ``missing`` is how many would not, ``beside`` where others like them would, ``short`` what each other node lacks.
     Largest pods first, each on the first node that has room: pods of a job are alike, so this is not a guess.
     """
     placed: dict[str, int] = {}
     short: dict[str, list[str]] = {}
+    beside: set[str] = set()
     missing = 0
-    order = sorted(pods, key=lambda entry: -len(requests(entry[1]["spec"])))
     taken: set[str] = set()
-    for count, pod in order:
+    for count, pod in sorted(pods, key=lambda entry: -len(requests(entry[1]["spec"]))):
         apart = bool((pod["spec"].get("affinity") or {}).get("podAntiAffinity"))
         left = count
+        holders: set[str] = set()
+        lacking: dict[str, list[str]] = {}
         for node in nodes:
             while left and not (apart and node.name in taken):
                 why = obstacles(node, pod, image_present)
                 if why:
-                    short.setdefault(node.name, why)
+                    lacking[node.name] = why
                     break
                 for name, amount in requests(pod["spec"]).items():
                     node.used[name] = node.used.get(name, decimal.Decimal(0)) + amount
                 placed[node.name] = placed.get(node.name, 0) + 1
+                holders.add(node.name)
                 left -= 1
                 if apart:
                     taken.add(node.name)
-        missing += left
-    return {"placed": placed, "missing": missing, "short": {name: short[name] for name in short if name not in placed}}
+        if left:
+            missing += left
+            beside |= holders
+            short.update({name: why for name, why in lacking.items() if name not in holders})
+    return {"placed": placed, "missing": missing, "beside": sorted(beside), "short": short}
 
 
 def describe(pods: t.Sequence[tuple[int, Object]]) -> str:

@@ -41,7 +41,7 @@ def wanted(**more: Json) -> list[tuple[int, Json]]:
 
 def test_two_free_nodes_take_two_pods() -> None:
     placement = room.place(room.survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
-    assert placement == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "short": {}}
+    assert placement == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "beside": [], "short": {}}
 
 
 GPU = "nvidia.com/gpu"
@@ -73,6 +73,14 @@ def test_the_node_that_is_short_is_named(second: Json, lack: str) -> None:
     placement = room.place(room.survey([node("gpu-1"), second], []), wanted())
     assert (placement["missing"], placement["placed"]) == (1, {"gpu-1": 1})
     assert lack in placement["short"]["gpu-2"]
+
+
+def test_a_launcher_that_fits_hides_no_node_that_is_short() -> None:
+    nodes = [node("gpu-1", gpus=0), node("gpu-2", gpus=0)]
+    placement = room.place(room.survey(nodes, []), wanted(kind="mpijob"))
+    assert placement["placed"] == {"gpu-1": 1}
+    assert (placement["missing"], placement["beside"]) == (2, [])
+    assert placement["short"] == {"gpu-1": ["no nvidia.com/gpu"], "gpu-2": ["no nvidia.com/gpu"]}
 
 
 def test_who_uses_the_gpus_is_named_and_who_has_ended_uses_none() -> None:
