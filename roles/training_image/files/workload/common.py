@@ -28,7 +28,9 @@ class WorkloadError(Exception):
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    """Print a line by one write: print() writes its end apart, and mpirun puts the output of all ranks together."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:

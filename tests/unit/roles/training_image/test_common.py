@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
+import sys
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -92,6 +96,17 @@ def test_spread_takes_what_all_ranks_measured() -> None:
     assert common.spread([[10.0, 12.0], [10.0]])["samples"] == [10.0]
     nothing = common.spread([[], [1.0]])
     assert nothing == {"samples": [], "images_per_second": None, "images_per_second_per_device": None}
+
+
+def test_a_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else mpirun may put what another process writes between a line and its end."""
+    # In this mode, a read returns one write (pipe(2)).
+    reader, writer = os.pipe2(os.O_DIRECT)
+    with os.fdopen(reader, "rb", buffering=0) as output, os.fdopen(writer, "wb", buffering=0) as stream:
+        # As with PYTHONUNBUFFERED.
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(t.cast("t.BinaryIO", stream), write_through=True))
+        common.say("RESULT {}")
+        assert output.read(100) == b"RESULT {}\n"
 
 
 def test_emit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
