@@ -18,7 +18,7 @@ from . import log as training_job_log
 from .kinds import CUSTOM
 from .options import JobError
 from .pod import JOB
-from .status import ABSENT, ENDED, PENDING, RUNNING, pod_row, progress, state
+from .status import ABSENT, ENDED, FAILED, PENDING, RUNNING, SUCCEEDED, pod_row, progress, state
 
 PAUSE = 2.0
 
@@ -102,6 +102,10 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     names = [row["name"] for row in look["pods"]]
     if look["state"] in ENDED and params["wait_for"] == "ended":
         logs = training_job_log.read_all(client, reader.namespace, names, params["log_head"], params["log_tail"])
+        lost = training_job_log.lost_worker(logs)
+        if look["state"] == SUCCEEDED and lost:
+            said = "%s, and mpirun exited as if all were well" % lost
+            result.update(state=FAILED, said=said, progress=progress(FAILED, said, look["pods"]))
         result["transport"] = training_job_log.transport(logs)
         result["logs"] = [
             {"pod": name, "text": log.tail, "cut": log.cut, "error": log.error} for name, log in logs.items()

@@ -18,6 +18,10 @@ from .._tool_output import nccl_log, ucx_log
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
+# What mpirun of Open MPI 5 (PRTE) and 4 (ORTE) prints when a worker is gone (help-errmgr-base.txt). That of PRRTE 3.0
+# exits with 0 then, and the job's operator takes it for a success.
+_LOST = re.compile(r"^(?:PRTE|ORTE) has lost communication with a remote daemon\.$", re.M)
+
 # What is held and searched of all logs together, in bytes: a job may have a thousand pods.
 HEADS = 64 << 20
 TAILS = 16 << 20
@@ -87,6 +91,15 @@ def _judge(texts: t.Iterable[str]) -> dict[str, t.Any]:
     return {**result, "library": "UCX", "transport": ucx["transport"], "evidence": "lanes", "network": network}
 
 
+def lost_worker(logs: t.Mapping[str, Log]) -> str | None:
+    """Return the line of a log about a worker that mpirun has lost, or None."""
+    for pod, log in logs.items():
+        match = _LOST.search(log.tail)
+        if match:
+            return "%s: %s" % (pod, match.group().rstrip("."))
+    return None
+
+
 def transport(logs: t.Mapping[str, Log]) -> dict[str, t.Any]:
     """Return the transport by the beginnings of all logs, and which pods used sockets."""
     result = _judge(log.head for log in logs.values())
@@ -95,4 +108,4 @@ def transport(logs: t.Mapping[str, Log]) -> dict[str, t.Any]:
     return {**result, "socket_pods": sockets, "unread": unread, "cut": [pod for pod, log in logs.items() if log.cut]}
 
 
-__all__ = ("HEADS", "TAILS", "Log", "last_line", "read", "read_all", "transport")
+__all__ = ("HEADS", "TAILS", "Log", "last_line", "lost_worker", "read", "read_all", "transport")
