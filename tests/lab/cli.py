@@ -75,6 +75,7 @@ def add_nodes(commands: Commands) -> None:
     commands.add("status", print_nodes, "what runs, and how to reach it").add_argument("--json", action="store_true")
     fresh = commands.add("fresh", renew_nodes, "new disks for all nodes, or those named, and a boot")
     fresh.add_argument("--pods", action="store_true", help="with the memory that a kubelet and pods need")
+    fresh.add_argument("--memory", type=int, metavar="MIB", help="and with this much of it")
     fresh.add_argument(
         "--image",
         action="append",
@@ -131,7 +132,8 @@ def renew_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
     sizes = {kind: Size(**size) for kind, size in lab.settings["cluster"]["size"].items()}
     pods = USUAL
     if arguments.pods or disk or arguments.plane:
-        pods = Pods(sizes["pods"], disk, tuple(arguments.plane), sizes["plane"])
+        size = sizes["pods"]._replace(**({"memory_mib": arguments.memory} if arguments.memory else {}))
+        pods = Pods(size, disk, tuple(arguments.plane), sizes["plane"])
     lab.connect(1 if arguments.one_network else lab.settings["network"]["rails"])
     names = arguments.names or lab.names() or ["gpu-1", "gpu-2"]
     lab.fresh([*names, *(name for name in arguments.plane if name not in names)], pods)
