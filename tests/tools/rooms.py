@@ -24,7 +24,7 @@ LEVELS = (
         "_rdma", "_sysctl", "_tool_output",
     ),
     ("_helm", "_kubeadm", "_module_params", "_net_attach_def", "_pod_exec", "_rdma_devices", "_whereabouts"),
-    ("_fabric", "_gpu_operator", "_node_drain", "_rdma_mode", "_rdma_mode_conflicts", "_training_job"),
+    ("_fabric", "_gpu_operator", "_node_drain", "_rdma_mode", "_rdma_mode_conflicts", "_training_job", "_transport"),
     ("_host",),
     ("modules", "plugin_utils"),
     (

@@ -4,79 +4,36 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Whether a measurement went through the RDMA device, and nothing through the network devices beside it.
-
-Drivers count what a port has sent, each in counters of its own:
-
-* mlx5 and other InfiniBand: ``counters/port_xmit_data``, in octets divided by 4
-  (Documentation/ABI/stable/sysfs-class-infiniband).
-* irdma: ``hw_counters/ip4OutOctets`` and ``ip6OutOctets``, in bytes, IP headers included. Registers of the card's
-  protocol engine (GLPES_PFIP4TXOCTS) have them, so they are RDMA alone. It has no ``counters`` at all: those are for
-  drivers that answer MADs (hw/irdma/verbs.c).
-* erdma: ``hw_counters/tx_bytes_cnt``, in bytes, as the card counts them (hw/erdma/erdma_verbs.c);
-  ``hw_tx_bytes_cnt`` in the driver of Alibaba Cloud's installer.
-* bnxt_re and efa: ``hw_counters/tx_bytes``, in bytes (hw/bnxt_re/hw_counters.c, hw/efa/efa_verbs.c).
-* soft-RoCE: ``hw_counters/sent_pkts``, in packets, which show no bytes (sw/rxe/rxe_hw_counters.c).
-"""
+"""Whether a measurement went through the RDMA device, and nothing through the network devices beside it."""
 
 from __future__ import annotations
 
 import typing as t
 
+from .._rdma import traffic
+
 Counters = t.Mapping[str, t.Any]
 
-# Without its 64 bit version, this counter stops at the top.
-_XMIT = "port_xmit_data"
-_FULL = 0xFFFFFFFF
-# Bytes in a unit, and the counters that are added.
-_SENT: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (4, (_XMIT,)),
-    (1, ("ip4OutOctets", "ip6OutOctets")),
-    (1, ("tx_bytes",)),
-    (1, ("tx_bytes_cnt",)),
-    (1, ("hw_tx_bytes_cnt",)),
-)
-_PACKETS = "sent_pkts"
-_NAMES = (*(name for _unit, names in _SENT for name in names), _PACKETS)
+(_XMIT,) = traffic.INFINIBAND.sent
+(_PACKETS,) = traffic.PACKETS.sent
+_NAMES = (*(name for kind in traffic.KINDS for name in kind.sent), _PACKETS)
 
 
 def paths(device: str, port: int) -> list[str]:
     """The files that parse() reads."""
     place = "/sys/class/infiniband/%s/ports/%d/" % (device, port)
-    return ["/proc/self/net/dev", *(place + _directory(name) + name for name in _NAMES)]
-
-
-def _directory(name: str) -> str:
-    return "counters/" if name == _XMIT else "hw_counters/"
+    return ["/proc/self/net/dev", *(place + traffic.file_of(name) for name in _NAMES)]
 
 
 def parse(texts: t.Sequence[str]) -> dict[str, t.Any]:
     """Read the counters of a network namespace: ``netdevs``, bytes in both directions by name; ``port``, what the
     driver counts. ValueError: it is no /proc/net/dev.
     """
-    rows = [line.partition(":") for line in texts[0].split("\n")[2:] if ":" in line]
-    # proc_net_dev: 8 columns received, 8 sent, bytes first.
-    columns = {name.strip(): rest.split() for name, _colon, rest in rows}
-    if not columns or any(len(numbers) < 9 for numbers in columns.values()):
-        raise ValueError("/proc/net/dev has no list of network devices")
-    bytes_of = {name: int(numbers[0]) + int(numbers[8]) for name, numbers in columns.items()}
-    counted = {name: _number(text) for name, text in zip(_NAMES, texts[1:])}
-    return {"netdevs": bytes_of, "port": {name: value for name, value in counted.items() if value is not None}}
-
-
-def _number(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
-
-
-def _sent(before: t.Mapping[str, int], after: t.Mapping[str, int]) -> int | None:
-    """Return the bytes that the port sent in between; None: its driver does not count them."""
-    for unit, names in _SENT:
-        if all(name in before and name in after for name in names):
-            return sum(after[name] - before[name] for name in names) * unit
-    return None
+    counted = {name: traffic.number(text) for name, text in zip(_NAMES, texts[1:])}
+    return {
+        "netdevs": {name: sum(both) for name, both in traffic.netdevs(texts[0]).items()},
+        "port": {name: value for name, value in counted.items() if value is not None},
+    }
 
 
 class Measured(t.NamedTuple):
@@ -96,8 +53,8 @@ def compare(before: Counters, after: Counters, measurement: Measured) -> dict[st
         for name, number in before["netdevs"].items()
         if name != "lo" and name not in measurement.rails and name in after["netdevs"]
     }
-    rdma = _sent(before["port"], after["port"])
-    packets = [counters["port"].get(_PACKETS) for counters in (before, after)]
+    rdma = traffic.sent(before["port"], after["port"])
+    packets = [look["port"].get(_PACKETS) for look in (before, after)]
     numbers: dict[str, t.Any] = {
         "seconds": measurement.seconds,
         "sent_bytes": measurement.sent,
@@ -121,7 +78,7 @@ def compare(before: Counters, after: Counters, measurement: Measured) -> dict[st
     elif rdma is None:
         counted = "" if numbers["rdma_packets"] is None else ", only packets (%d)" % numbers["rdma_packets"]
         why = "%s counts no bytes%s" % (measurement.device, counted)
-    elif after["port"].get(_XMIT) == _FULL:
+    elif after["port"].get(_XMIT) == traffic.FULL:
         why = "the counter port_xmit_data of %s is full" % measurement.device
     elif measurement.sent is None:
         why = "the number of bytes sent is unknown"

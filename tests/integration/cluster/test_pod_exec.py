@@ -96,6 +96,28 @@ def module(account: Path, **arguments: Json) -> Json:
 
 
 @pytest.mark.usefixtures("train")
+def test_what_a_pod_uses_by_the_same_account(account: Path) -> None:
+    def transport(**arguments: Json) -> site.Run:
+        options = {"kubeconfig": str(account), "namespace": "ml", "seconds": 1, **arguments}
+        task = {"name": "Look", "rdmaops.gpu_fabric.transport_info": options}
+        return site.run_tasks(account.parent, [task], cwd=COLLECTION, limit=300)
+
+    result = transport(name="train-0").result("Look")
+    (pod,) = result["pods"]
+    assert (pod["pod"], pod["node"], pod["rdma"]) == ("ml/train-0", node.NAME, {})
+    assert pod["seconds"] >= 1
+    # The network devices are this machine's, which others may be using.
+    assert (pod["transport"], pod["why"]) in (
+        ("idle", None),
+        ("unknown", "network devices are busy, but they are the node's, which others use, too"),
+    )
+    assert result["transport"] == pod["transport"]
+    missing = transport(label_selectors=["job=none"])
+    assert missing.rc == 2
+    assert "Listing the pods of ml with job=none: there are none" in missing.messages()
+
+
+@pytest.mark.usefixtures("train")
 def test_the_module_by_its_account(here: node.Node, account: Path) -> None:
     ports = [{"rail": 0, "device": "mlx5_0", "port": 1}]
     observed = module(account, state="ready", pod="ml/train-0", tools=["rping", "memlock"], ports=ports)

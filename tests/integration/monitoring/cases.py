@@ -57,6 +57,19 @@ def many(number: str, pod: str = "") -> dict[str, str]:
     return {"description": f"{text} The path of this device loses packets, or its peers do not keep up."}
 
 
+def in_pod(traffic: dict[str, int]) -> dict[str, str]:
+    """Return the counters of a pod that rise by some MiB a minute."""
+    where = 'netns="pod", pod_namespace="ml", pod_name="train-0"'
+    return {
+        f"{metric}_total{{{PORT if metric.startswith(('rdma_port', 'rdma_hw')) else NODE}, {where}}}": f"0+{mib << 20}x60"
+        for metric, mib in traffic.items()
+    }
+
+
+NETDEVS = {"rdma_netdev_receive_bytes": 300, "rdma_netdev_transmit_bytes": 300}
+UNUSED = {"description": "Its network devices carry 10.49MB/s, and its RDMA devices less than 1 % of that."}
+OF_POD = {"node": "gpu-1", "pod_namespace": "ml", "pod_name": "train-0"}
+
 CASES = [
     # --- RdmaDeviceMissing
     Case(
@@ -128,6 +141,35 @@ CASES = [
     Case("RdmaRetransmissions", "5 in a second", {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "0+300x40"}, 30, None),
     Case("RdmaRetransmissions", "a large count that stands still", {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "9000000x40"}, 30, None),
     Case("RdmaRetransmissions", "a burst", {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "0x10 9000x40"}, 15, None),
+    # --- RdmaUnusedByPod
+    Case(
+        "RdmaUnusedByPod", "10 MiB in a second, and RDMA is silent",
+        in_pod({**NETDEVS, "rdma_port_rcv_data_bytes": 0, "rdma_port_xmit_data_bytes": 0}), 40, OF_POD,
+        UNUSED,
+    ),
+    Case(
+        "RdmaUnusedByPod", "soft-RoCE is silent",
+        in_pod({**NETDEVS, "rdma_hw_rcvd_pkts": 0, "rdma_hw_sent_pkts": 0}), 40, OF_POD, UNUSED,
+    ),
+    Case(
+        "RdmaUnusedByPod", "for ten minutes",
+        in_pod({**NETDEVS, "rdma_port_rcv_data_bytes": 0, "rdma_port_xmit_data_bytes": 0}), 10, None,
+    ),
+    Case(
+        "RdmaUnusedByPod", "it receives over RDMA",
+        in_pod({**NETDEVS, "rdma_port_rcv_data_bytes": 60, "rdma_port_xmit_data_bytes": 0}), 40, None,
+    ),
+    Case(
+        "RdmaUnusedByPod", "irdma sends",
+        in_pod({**NETDEVS, **dict.fromkeys(("rdma_hw_ip4inoctets", "rdma_hw_ip6inoctets", "rdma_hw_ip6outoctets"), 0), "rdma_hw_ip4outoctets": 60}),
+        40, None,
+    ),
+    Case(
+        "RdmaUnusedByPod", "the network is idle as well",
+        in_pod({"rdma_netdev_receive_bytes": 6, "rdma_netdev_transmit_bytes": 6, "rdma_port_rcv_data_bytes": 0, "rdma_port_xmit_data_bytes": 0}),
+        40, None,
+    ),
+    Case("RdmaUnusedByPod", "its driver counts nothing", in_pod(NETDEVS), 40, None),
     # --- RdmaNetnsModeWrong
     Case(
         "RdmaNetnsModeWrong", "shared", {EXCLUSIVE: "1x5 0x20"}, 20, {**TARGET, "mode": "exclusive"},

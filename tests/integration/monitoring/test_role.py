@@ -138,7 +138,7 @@ def test_nodes_of_two_modes_have_an_alert_each(place: Place) -> None:
     run = place.play(given, modes={"gpu-1": "shared"})
     assert run.rc == 0, run.output
     groups = yaml.safe_load(place.rules.read_text())["groups"]
-    (rule,) = [rule for group in groups for rule in group["rules"] if rule["alert"] == "RdmaNetnsModeWrong"]
+    (rule,) = [rule for group in groups for rule in group["rules"] if rule.get("alert") == "RdmaNetnsModeWrong"]
     assert rule["expr"].split("\n") == [
         'rdma_netns_mode{mode="shared", node=~"gpu\\\\-1"} == 0',
         'or rdma_netns_mode{mode="exclusive", node=~"gpu\\\\-2"} == 0',

@@ -14,7 +14,13 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import pods
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import quick_survey as namespaces
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Namespace
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev, sysfs, sysfs_devices
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import (
+    devices,
+    nldev,
+    sysfs,
+    sysfs_devices,
+    traffic,
+)
 
 from . import walk
 from .command_line import TIMEOUT
@@ -26,6 +32,9 @@ KINDS = (HOST, POD, OTHER)
 
 # If a namespace's sysfs cannot be mounted, that of another namespace must not be read.
 _NO_SYSFS = "/nonexistent"
+
+# Of the namespace that the thread has entered.
+_NETDEVS = "/proc/thread-self/net/dev"
 
 # Attributes that no metric has.
 _UNUSED = frozenset({"lid", "numa_node", "sm_lid", "sys_image_guid"})
@@ -75,6 +84,8 @@ class Snapshot(t.NamedTuple):
     loaded: bool
     mode: str | None
     devices: list[tuple[Place, Device]]
+    # Network devices of pods that have RDMA devices: bytes received and sent.
+    netdevs: list[tuple[Place, str, tuple[int, int]]]
     problems: list[Problem]
     kinds: dict[str, int]
     # Whether every namespace and every list of devices was read: otherwise a missing device may be anywhere.
@@ -135,6 +146,19 @@ def look(netlink: bool, path: str, files: t.Any = sysfs) -> dict[str, t.Any]:
     return {"devices": reader.devices(), "unreadable": reader.unreadable}
 
 
+def look_inside(has_sysfs: bool) -> dict[str, t.Any]:
+    """Return the devices of a namespace that was entered and, if it has any, what its network devices have carried."""
+    answer = look(True, "/sys" if has_sysfs else _NO_SYSFS)
+    answer["netdevs"] = {}
+    if answer["devices"]:
+        try:
+            with open(_NETDEVS, encoding="ascii", errors="replace") as stream:
+                answer["netdevs"] = traffic.netdevs(stream.read())
+        except (OSError, ValueError) as exc:
+            answer["unreadable"].append({"device": "", "what": "network_devices", "error": str(exc)})
+    return answer
+
+
 class Collector:
     """Scrapes the devices, and remembers which there were."""
 
@@ -142,7 +166,7 @@ class Collector:
         self.settings = settings
         self._guard = walk.Guard()
         self._files = KeptFiles(settings.open_files)
-        self._walker = walk.walker(lambda has_sysfs: look(True, "/sys" if has_sysfs else _NO_SYSFS))
+        self._walker = walk.walker(look_inside)
         # name -> identity that survives a rename by udev: the index, or the GUID if only sysfs is read
         self._identities: dict[str, t.Any] = {}
         self._last: set[str] = set()
@@ -200,7 +224,9 @@ class Collector:
         scrape.run()
         entries, clashes = _distinct(scrape.devices)
         problems = [*scrape.problems, *clashes]
-        return Snapshot(scrape.loaded, scrape.mode, entries, problems, scrape.kinds, scrape.complete, {}, (), 0.0)
+        return Snapshot(
+            scrape.loaded, scrape.mode, entries, scrape.netdevs, problems, scrape.kinds, scrape.complete, {}, (), 0.0
+        )
 
 
 class _Scrape:
@@ -218,6 +244,7 @@ class _Scrape:
         self.loaded = False
         self.mode: str | None = None
         self.devices: list[tuple[Place, Device]] = []
+        self.netdevs: list[tuple[Place, str, tuple[int, int]]] = []
         self.problems: list[Problem] = []
         self.kinds: dict[str, int] = {}
         self.complete = True
@@ -285,6 +312,10 @@ class _Scrape:
             place = places[space.inode]
             if "value" in answer:
                 self._add(place, answer["value"])
+                # Of pods whose name is not known, two would have the same labels.
+                if place.pod_name:
+                    rows = answer["value"]["netdevs"].items()
+                    self.netdevs += [(place, name, tuple(both)) for name, both in rows if name != "lo"]
             elif answer["errno"] == errno.ENOENT:
                 self.complete = False  # it has ended, and its devices are returning to the host
             else:

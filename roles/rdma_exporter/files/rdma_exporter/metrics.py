@@ -41,6 +41,8 @@ class Render:
         self._system(snapshot)
         for place, device in snapshot.devices:
             self._device(place, device)
+        for place, name, both in snapshot.netdevs:
+            self._netdev(place, name, both)
         for name, present in snapshot.present.items():
             if present is not None:
                 self.families.gauge(
@@ -96,6 +98,13 @@ class Render:
         self._counters(where, place, device["name"], "", "hw_counters", device["hw_counters"])
         for port in device["ports"]:
             self._port(place, device["name"], port, base)
+
+    def _netdev(self, place: Place, name: str, both: tuple[int, int]) -> None:
+        own = {"netdev": name, "netns": place.kind, "pod_namespace": place.pod_namespace, "pod_name": place.pod_name}
+        where = labels(own)
+        for direction, verb, value in zip(("receive", "transmit"), ("received", "sent"), both):
+            text = "Bytes that a network device %s, in a pod that has RDMA devices" % verb
+            self.families.counter("rdma_netdev_%s_bytes_total" % direction, text, value, where)
 
     def _port(self, place: Place, device: str, port: t.Mapping[str, t.Any], base: t.Mapping[str, str]) -> None:
         own = {"device": device, "port": str(port["port"]), "netdev": port["netdev"] or ""}

@@ -57,11 +57,11 @@ class Node:
         monkeypatch.setattr(walk.Walker, "walk", lambda walker, spaces, limit, deadline: self.answers(spaces))
 
     def answers(self, spaces: t.Sequence[Namespace]) -> dict[int, Answer]:
-        empty = {"value": {"devices": [], "unreadable": []}}
+        empty = {"value": {"devices": [], "netdevs": {}, "unreadable": []}}
         return {space.inode: self.inside.get(space.inode, empty) for space in spaces}
 
-    def has(self, inode: int, *devices: dict[str, t.Any]) -> None:
-        self.inside[inode] = {"value": {"devices": list(devices), "unreadable": []}}
+    def has(self, inode: int, *devices: dict[str, t.Any], **netdevs: list[int]) -> None:
+        self.inside[inode] = {"value": {"devices": list(devices), "netdevs": netdevs, "unreadable": []}}
 
 
 @pytest.fixture
@@ -88,6 +88,40 @@ def test_devices_of_pods(machine: Node) -> None:
         row["netns"]: series.value("rdma_network_namespaces", **row) for row in series.labels("rdma_network_namespaces")
     }
     assert kinds == {"host": 1, "pod": 2, "other": 1}
+
+
+def test_network_devices_of_pods_that_have_rdma_devices(machine: Node) -> None:
+    machine.spaces = [space(7, uid=UID), space(8, "lab"), space(9, uid="other")]
+    machine.has(7, device("mlx5_1", 1), lo=[1, 2], eth0=[3, 4], net1=[5, 6])
+    # Without a pod's name, two of them would have the same labels.
+    machine.has(8, device("mlx5_2", 2), eth0=[7, 8])
+    machine.has(9, device("mlx5_3", 3), eth0=[9, 10])
+    series = machine.site.scrape()
+    for metric, values in {"receive": {"eth0": 3, "net1": 5}, "transmit": {"eth0": 4, "net1": 6}}.items():
+        name = f"rdma_netdev_{metric}_bytes_total"
+        assert {row["netdev"]: series.value(name, **row) for row in series.labels(name)} == values
+        assert all(row == {"netdev": row["netdev"], **IN_POD} for row in series.labels(name))
+
+
+NETDEVS = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+  net1:    1000       2    0    0    0     0          0         0       50       3    0    0    0     0       0          0
+"""
+
+
+def test_a_look_inside_reads_network_devices_where_there_are_rdma_devices(
+    machine: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "dev"
+    monkeypatch.setattr(collector, "_NETDEVS", str(path))
+    assert collector.look_inside(True)["netdevs"] == {}
+    machine.host = [device("mlx5_1", 1)]
+    answer = collector.look_inside(True)
+    (line,) = answer["unreadable"]
+    assert (answer["netdevs"], line["device"], line["what"]) == ({}, "", "network_devices")
+    path.write_text(NETDEVS)
+    assert collector.look_inside(True)["netdevs"] == {"net1": (1000, 50)}
 
 
 def test_one_name_in_two_namespaces(machine: Node) -> None:
@@ -154,7 +188,7 @@ def test_a_device_that_moves_is_looked_for_again_before_it_is_missed(
         looks.append(1)
         machine.host = []
         devices = [device("mlx5_1", 1, sent=2)] if len(looks) > 1 else []
-        return {7: {"value": {"devices": devices, "unreadable": []}}}
+        return {7: {"value": {"devices": devices, "netdevs": {}, "unreadable": []}}}
 
     monkeypatch.setattr(machine, "answers", arrives_late)
     scrape = machine.site.scrape()
