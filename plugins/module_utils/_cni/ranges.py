@@ -146,7 +146,7 @@ def _excluded(where: str, values: t.Any, network: Network, problems: list[Proble
                 )
             )
             continue
-        if out.version != network.version or not out.overlaps(network):
+        if not out.overlaps(network):
             problems.append(
                 (
                     "exclude_outside",
@@ -181,7 +181,7 @@ def _whereabouts(ipam: cni.Config, where: str, problems: list[Problem]) -> list[
             if dash:
                 low = ipaddress.ip_address(start)
                 high = ipaddress.ip_interface(rest).ip
-                if low.version != network.version or low not in network:
+                if low not in network:
                     raise ValueError("the start is outside")
                 first, last = max(first, int(low)), min(last, int(high))
         except ValueError as exc:
@@ -301,7 +301,7 @@ def ranges(config: cni.Config) -> Ranges:
     groups: list[list[Span]] = []
     for number, plugin in enumerate(cni.plugins(config)):
         ipam = cni.ipam_of(plugin)
-        reader = _READERS.get(ipam.get("type", ""))
+        reader = _READERS.get(str(ipam.get("type")))
         where = "plugins[%d].ipam." % number if "plugins" in config else "ipam."
         if reader:
             groups += reader(ipam, where, problems)

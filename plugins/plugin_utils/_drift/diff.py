@@ -24,13 +24,17 @@ CUT = "... (cut, %d characters in all)"
 
 def text(value: t.Any, limit: int = MAX_TEXT) -> str:
     """Return anything as text of at most ``limit`` characters, with a note if it was cut."""
+    whole = _whole(value)
+    if len(whole) > limit:
+        return whole[:limit] + CUT % len(whole)
+    return whole
+
+
+def _whole(value: t.Any) -> str:
     if isinstance(value, (bytes, bytearray)):
-        value = bytes(value[: 4 * limit + 4]).decode("utf-8", "replace")
+        return value.decode("utf-8", "replace")
     # Ansible's tagged and unsafe texts are subclasses of str; a plain str is kept.
-    value = "".join(value) if isinstance(value, str) else str(value)
-    if len(value) > limit:
-        return value[:limit] + CUT % len(value)
-    return value
+    return "".join(value) if isinstance(value, str) else str(value)
 
 
 def plain(value: t.Any, depth: int = 0) -> t.Any:
@@ -90,7 +94,7 @@ def _comparable(value: t.Any) -> str:
         return ""
     if isinstance(value, (dict, list, tuple, set, frozenset)):
         return json.dumps(plain(value), indent=1, sort_keys=True, ensure_ascii=False)
-    return text(value, MAX_COMPARED + 1)
+    return _whole(value)
 
 
 __all__ = ("MAX_TEXT", "diff_text", "plain", "text")

@@ -100,7 +100,7 @@ def objects_of(
         failed = failed or item_outcome in (FAILED, UNREACHABLE)
         objects += _judge(task, item_outcome, item, limits, predicts, _label(item, number))
     if outcome in (FAILED, UNREACHABLE) and not failed:
-        objects += _judge(task, outcome, {**result, "results": None}, limits, predicts, None)
+        objects += _judge(task, outcome, result, limits, predicts, None)
     return objects
 
 
@@ -276,7 +276,7 @@ def _name(task: Task, result: t.Mapping[str, t.Any], item: str | None) -> str:
         for source in (result, module_args if invocation else _literals(task.arguments)):
             for name in NAMES:
                 value = source.get(name) if isinstance(source, dict) else None
-                if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
+                if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
                     value = ", ".join(value)
                 if isinstance(value, str) and value:
                     return text(value, 500)

@@ -62,7 +62,7 @@ def artifact(report: Json, limit: int = ARTIFACT_BYTES) -> Json:
     # The worst first: there may be one unknown object for every task of a host.
     for name, resource in sorted(rest, key=lambda pair: -STATUSES.index(pair[1]["status"])):
         room -= _size(resource)
-        if room < 0 or name not in hosts:
+        if room < 0:
             left["objects"] += 1
         else:
             hosts[name]["objects"].append(resource)

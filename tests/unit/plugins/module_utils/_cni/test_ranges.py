@@ -59,6 +59,7 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
         [[("10.0.0.1", "10.0.0.7"), ("10.0.0.16", "10.0.0.254")]],
     ),
     (whereabouts("10.0.0.0/28", exclude=["10.0.0.9/29"]), [[("10.0.0.1", "10.0.0.7")]]),
+    (whereabouts("10.0.0.0/24", range_end="10.0.0.9"), [[("10.0.0.1", "10.0.0.9")]]),
     (whereabouts("10.0.0.0/24", range_start="10.0.0.9", range_end="10.0.0.9"), [[("10.0.0.9", "10.0.0.9")]]),
     ({"type": "whereabouts", "ipRanges": [5, {"range": "10.0.0.0/30"}]}, [[("10.0.0.1", "10.0.0.2")]]),
     (whereabouts("fd00::/125"), [[("fd00::1", "fd00::6")]]),
@@ -73,6 +74,8 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
         [[("10.0.0.2", "10.0.0.2")], [("10.1.0.2", "10.1.0.2")]],
     ),
     (host_local(ranges=[[], [5], [{"subnet": "10.1.0.0/30"}]]), [[("10.1.0.2", "10.1.0.2")]]),
+    (host_local(subnet="10.0.0.0/29", rangeStart="10.0.0.4"), [[("10.0.0.4", "10.0.0.6")]]),
+    (host_local(subnet="10.0.0.0/29", rangeEnd="10.0.0.4"), [[("10.0.0.2", "10.0.0.4")]]),
     ({"type": "static", "addresses": ["10.0.0.7/24"]}, [[("10.0.0.7", "10.0.0.7")]]),
     ({"type": "static", "addresses": []}, []),
     ({"type": "static", "addresses": "10.0.0.7/24"}, []),
@@ -124,8 +127,10 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     (whereabouts("10.0.0.0/33"), ["invalid_cidr"], "10.0.0.0/33"),
     (whereabouts("10.0.0.0/255.255.255.0"), ["invalid_cidr"], "not a network in CIDR notation"),
     (whereabouts("10.9.0.4-10.0.0.9/24"), ["invalid_cidr"], "the start is outside"),
+    (whereabouts("::a00:4-10.0.0.9/24"), ["invalid_cidr"], "the start is outside"),
     (whereabouts("10.0.0.0/24", range_start="10.0.1.1"), ["range_bounds"], "silently ignore it"),
     (whereabouts("10.0.0.0/24", range_end="10.0.0.255"), ["range_bounds"], "silently ignore it"),
+    (whereabouts("10.0.0.0/24", range_end="::a00:9"), ["range_bounds"], "range_end ::a00:9 is not a usable address"),
     (whereabouts("10.0.0.0/24", range_end="x"), ["invalid_cidr"], "not an IP address"),
     (
         whereabouts("10.0.0.0/24", range_start="10.0.0.9", range_end="10.0.0.2"),
@@ -142,7 +147,11 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "host-local", "subnet": "10.0.0.1"}, ["invalid_cidr"], "not a network in CIDR notation"),
     ({"type": "host-local", "subnet": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway x is not an address"),
     ({"type": "host-local", "subnet": "10.0.0.0/24", "rangeEnd": "10.0.1.9"}, ["range_bounds"], "rangeEnd 10.0.1.9"),
-    ({"type": "host-local", "ranges": [[{}]]}, ["invalid_cidr"], "not a network in CIDR notation"),
+    (
+        {"type": "host-local", "ranges": [[{}]]},
+        ["invalid_cidr"],
+        "ipam.subnet  cannot be read (not a network in CIDR notation)",
+    ),
     ({"type": "static", "addresses": [{"address": "10.0.0.1"}]}, ["invalid_cidr"], "no prefix length"),
 ]
 
@@ -152,6 +161,18 @@ def test_problems(ipam: dict[str, t.Any], codes: list[str], says: str) -> None:
     problems = ranges.ranges({"type": "x", "ipam": ipam}).problems
     assert [row[0] for row in problems] == codes
     assert says in " ".join(row[1] for row in problems)
+
+
+def test_an_exclusion_of_the_other_version_excludes_nothing() -> None:
+    result = ranges.ranges({"ipam": whereabouts("10.0.0.0/24", exclude=["::a00:0/120", "10.0.0.0/25"])})
+    assert result.problems == [
+        (
+            "exclude_outside",
+            "ipam.exclude ::a00:0/120 is outside 10.0.0.0/24 and excludes nothing",
+            "a part of 10.0.0.0/24",
+        )
+    ]
+    assert [[span.size() for span in group] for group in result.groups] == [[127]]
 
 
 def test_a_problem_says_where_it_is_and_what_would_do() -> None:
@@ -177,6 +198,29 @@ POOLS = [
 @pytest.mark.parametrize(("network", "name", "pool"), POOLS)
 def test_pool_names(network: str, name: str | None, pool: str) -> None:
     assert ranges.pool_name(ranges.parse_network(network), name) == pool
+
+
+# a range, what is excluded from it, how many addresses are needed, the smallest network with as many
+@pytest.mark.parametrize(
+    ("text", "exclude", "need", "network"),
+    [
+        ("10.0.0.0/29", [], 6, "10.0.0.0/29"),
+        ("10.0.0.0/29", [], 7, "10.0.0.0/28"),
+        ("10.0.0.8/29", [], 7, "10.0.0.0/28"),
+        ("10.0.0.0/29", ["10.0.0.0/30"], 3, "10.0.0.0/29"),
+        ("10.0.0.0/29", ["10.0.0.0/30"], 4, "10.0.0.0/28"),
+        ("10.0.0.0/29", ["10.0.0.0/29"], 8, "10.0.0.0/28"),
+        ("10.0.0.0/29", ["10.0.0.0/29"], 9, "10.0.0.0/27"),
+        ("10.0.0.4-10.0.0.5/29", [], 6, "10.0.0.0/29"),
+        ("10.0.0.0/31", [], 2, "10.0.0.0/30"),
+        ("10.0.0.0/32", [], 2, "10.0.0.0/30"),
+        ("10.0.0.0/8", [], 1 << 32, "0.0.0.0/0"),
+        ("fd00::/126", [], 3, "fd00::/125"),
+    ],
+)
+def test_the_smallest_network_that_would_do(text: str, exclude: list[str], need: int, network: str) -> None:
+    [[span]] = ranges.ranges({"ipam": whereabouts(text, exclude=exclude)}).groups
+    assert str(ranges.fitting(span, need)) == network
 
 
 @given(st.integers(8, 30), st.integers(1, 5000), st.lists(st.integers(0, 255), max_size=4))

@@ -11,14 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.diff import (
-    MAX_COMPARED,
-    MAX_DEPTH,
-    MAX_TEXT,
-    diff_text,
-    plain,
-    text,
-)
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.objects import (
     FAILED,
     OK,
@@ -28,6 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.objects 
     objects_of,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._drift.test_diff import CHANGE, VALUES
 
 Json = t.Any
 COPY = Task(name="Copy it", action="ansible.builtin.copy", check_mode=True, diff=True)
@@ -103,9 +96,12 @@ def test_rules(task: Task, outcome: str, result: Json, statuses: list[str]) -> N
     [
         (FAILED, {"msg": "no such file"}, "the task failed: no such file"),
         (FAILED, {}, "the task failed"),
+        (FAILED, {"reason": "no tasks.yml"}, "the task failed: no tasks.yml"),
+        (FAILED, {"msg": "no such file", "reason": "no tasks.yml"}, "the task failed: no such file"),
         (FAILED, {**CENSORED, "msg": "secret"}, "the task failed"),
         (FAILED, {"msg": "x" * 600}, "the task failed: " + "x" * 500 + "... (cut, 600 characters in all)"),
         (UNREACHABLE, {"msg": "refused"}, "the host could not be reached: refused"),
+        (UNREACHABLE, {}, "the host could not be reached"),
         (SKIPPED, {"msg": MESSAGE}, "the task was skipped: " + MESSAGE),
         (SKIPPED, CENSORED, "the task was skipped, and no_log hides why"),
         (OK, {"ansible_job_id": "1"}, "the task runs in the background, and its result was not seen"),
@@ -114,6 +110,41 @@ def test_rules(task: Task, outcome: str, result: Json, statuses: list[str]) -> N
 )
 def test_why(outcome: str, result: Json, why: str | None) -> None:
     assert values("why", COPY, outcome, result) == [why]
+
+
+# how it ended, its result, the status and the diff
+@pytest.mark.parametrize(
+    ("outcome", "result", "seen"),
+    [
+        (OK, {}, [("in_sync", None, None)]),
+        (OK, {"changed": True, "diff": {"prepared": "+x"}}, [("drift", None, True)]),
+        (SKIPPED, CENSORED, [("unknown", None, None)]),
+    ],
+)
+def test_what_is_not_known_of_a_task_is_not_assumed(outcome: str, result: Json, seen: list[Json]) -> None:
+    entries = objects_of(Task("Do it", "x.y.z"), outcome, result)
+    assert [(entry["status"], entry["diff"], entry["repaired"]) for entry in entries] == seen
+
+
+JOB = {"ansible_job_id": "j1", "finished": 0}
+
+
+# the job whose result is to replace the object
+@pytest.mark.parametrize(
+    ("task", "outcome", "result", "job"),
+    [
+        (COPY, OK, JOB, "j1"),
+        (COPY, OK, {"ansible_job_id": "j1"}, "j1"),
+        (COPY, FAILED, JOB, "j1"),
+        (COPY, OK, {**JOB, "finished": 1}, None),
+        (COPY, FAILED, {**JOB, "finished": 1}, None),
+        (COPY, FAILED, {}, None),
+        (action("ansible.builtin.async_status"), FAILED, JOB, None),
+    ],
+)
+def test_the_job_that_an_object_waits_for(task: Task, outcome: str, result: Json, job: str | None) -> None:
+    (entry,) = objects_of(task, outcome, result)
+    assert entry.get("job") == job
 
 
 # conditional, in check mode, the module has a check mode: the objects of a censored task that was skipped
@@ -140,9 +171,16 @@ def test_a_censored_task_that_was_skipped(conditional: bool, check_mode: bool, p
         ({"invocation": {"module_args": {"name": ["a", "b"]}}}, {}, "a, b"),
         ({"invocation": {"module_args": {"name": "a"}}}, {"path": "secret"}, "a"),
         ({"invocation": {"module_args": {}}}, {"path": "secret"}, "Copy it"),
+        ({"invocation": {"module_args": "hidden"}}, {"path": "secret"}, "Copy it"),
+        ({"invocation": "hidden"}, {"path": "secret"}, "Copy it"),
         ({}, {"path": "/p"}, "/p"),
         ({"name": ""}, {"name": 5}, "Copy it"),
         ({"name": [1, 2]}, {}, "Copy it"),
+        ({"name": [], "unit": "u"}, {}, "u"),
+        ({"name": ["a", 2], "unit": "u"}, {}, "u"),
+        ({}, {"path": "{{ place }}/p", "name": "n"}, "n"),
+        ({}, {"path": ["{{ item }}"]}, "Copy it"),
+        ({"path": "x" * 501}, {}, "x" * 500 + "... (cut, 501 characters in all)"),
         ({**CENSORED, "path": "/p"}, {"path": "/p"}, "Copy it"),
         ({"changed": True, "dest": "/d", "path": "/p", "name": "n", "unit": "u"}, {}, "/d"),
         ({"changed": True, "path": "/p", "name": "n", "unit": "u"}, {}, "/p"),
@@ -166,6 +204,22 @@ def test_resources_of_ours_as_they_are() -> None:
     (entry,) = objects_of(task, OK, {"changed": True, "resources": [{**resource, "more": "no"}, "text"]})
     place = {"role": task.role, "task": "Ours", "action": OWN.action, "item": None, "delegated_to": "other"}
     assert entry == {**resource, **place, "diff": None, "repaired": False}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, None),
+        ({"why": "", "reason": ""}, None),
+        ({"why": "because"}, "because"),
+        ({"reason": "in use"}, "in use"),
+        ({"why": "", "reason": "in use"}, "in use"),
+        ({"why": "because", "reason": "in use"}, "because"),
+        ({"why": "x" * 501}, "x" * 500 + "... (cut, 501 characters in all)"),
+    ],
+)
+def test_why_a_resource_is_so(said: Json, why: str | None) -> None:
+    assert values("why", OWN, OK, {"resources": [{"kind": "k", "name": "n", "status": "drift", **said}]}) == [why]
 
 
 # what the task said: whether its drift is repaired
@@ -228,6 +282,7 @@ def test_items() -> None:
     statuses = {"in_sync": "ag", "drift": "b", "unknown": "cefh"}
     expected = sorted((name, status) for status, names in statuses.items() for name in names)
     assert [(entry["item"], entry["status"]) for entry in entries] == expected
+    assert [entry["name"] for entry in entries] == [entry["item"] for entry in entries]
 
 
 def test_a_loop_that_fails_though_no_item_did() -> None:
@@ -281,9 +336,7 @@ def test_resources_of_items() -> None:
     assert [(entry["name"], entry["item"]) for entry in entries] == [("n", "a"), ("n", "b")]
 
 
-# --- diffs and values ---------------------------------------------------------------------------------------------
-
-CHANGE = {"before": "a\n", "after": "b\n", "before_header": "/x", "after_header": "/y"}
+# --- diffs ---------------------------------------------------------------------------------------------
 
 
 def test_a_diff_stands_with_the_first_drift() -> None:
@@ -308,67 +361,6 @@ def test_no_diff(task: Task, outcome: str, result: Json) -> None:
     assert values("diff", task, outcome, {**result, "diff": CHANGE}) == [None]
 
 
-@pytest.mark.parametrize(
-    ("diff", "shown"),
-    [
-        (None, None),
-        ([], None),
-        ({}, None),
-        ({"before": "a", "after": "a"}, None),
-        ({"before": None, "after": "x\n"}, "--- before\n+++ after\n@@ -0,0 +1 @@\n+x"),
-        ({"before": b"\xff", "after": b""}, "--- before\n+++ after\n@@ -1 +0,0 @@\n-\ufffd"),
-        ({"before": {"b": 1}, "after": {"b": 2}}, '--- before\n+++ after\n@@ -1,3 +1,3 @@\n {\n- "b": 1\n+ "b": 2\n }'),
-        ({"before": ["a"], "after": []}, '--- before\n+++ after\n@@ -1,3 +1 @@\n-[\n- "a"\n-]\n+[]'),
-        ({"before": "a\n", "after": "a"}, "--- before\n+++ after\n(they differ only in line endings)"),
-        ({"prepared": "as it is\n"}, "as it is"),
-        ({"prepared": ["as", "it"]}, "['as', 'it']"),
-        ({"src_binary": 1, "dst_larger": 104448}, "104448\n1"),
-        ([CHANGE, {"prepared": "p"}], "--- /x\n+++ /y\n@@ -1 +1 @@\n-a\n+b\np"),
-        ("text", "text"),
-        (
-            {"before": "", "after": "x" * (MAX_COMPARED + 1)},
-            f"--- before\n+++ after\n(0 and {MAX_COMPARED + 1} characters: too long to compare)",
-        ),
-    ],
-)
-def test_diffs(diff: Json, shown: str | None) -> None:
-    assert diff_text(diff, 8192) == shown
-
-
-def test_a_diff_is_cut() -> None:
-    cut = diff_text({"prepared": "x" * 50}, 10)
-    assert cut == "x" * 10 + "... (cut, 50 characters in all)"
-    assert diff_text({"prepared": "x"}, 0) is None
-
-
-class Tagged(str):
-    """As Ansible marks texts."""
-
-
-def test_values_are_plain() -> None:
-    assert type(plain(Tagged("x"))) is str
-    assert type(plain({Tagged("k"): 1})) is dict
-    assert plain({1: (2, {3}), None: b"\xc3\xa9"}) == {"1": [2, [3]], "None": "é"}
-    assert plain([float("nan"), float("inf"), 1.5, True]) == ["nan", "inf", 1.5, True]
-    assert plain("x" * (MAX_TEXT + 1)) == "x" * MAX_TEXT + f"... (cut, {MAX_TEXT + 1} characters in all)"
-    deep: Json = "end"
-    for _level in range(MAX_DEPTH + 5):
-        deep = [deep]
-    assert "deeper than 20 levels" in json.dumps(plain(deep))
-    assert text(b"a" * 10, 4) == "aaaa... (cut, 10 characters in all)"
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text()
-    | st.binary()
-    | st.text(st.characters(categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner),
-    max_leaves=4,
-)
 RESULTS = st.dictionaries(
     st.sampled_from(
         [
@@ -397,12 +389,6 @@ def test_any_result_gives_json(task: Task, outcome: str, result: Json, items: Js
             assert isinstance(entry["kind"], str)
         if outcome in (FAILED, UNREACHABLE):
             assert any(entry["status"] == "unknown" for entry in entries)
-
-
-@given(VALUES, VALUES)
-def test_any_diff_gives_text(before: Json, after: Json) -> None:
-    for diff in ({"before": before, "after": after}, [before, {"after": after}], {"prepared": before}, before):
-        assert isinstance(diff_text(diff, 100), (str, type(None)))
 
 
 @settings(max_examples=40)

@@ -209,6 +209,7 @@ def slice_of(of: str, says: str = "in_sync", **more: Json) -> Json:
         ("[" * 100000, "it is not JSON"),
         ("[]", "it is not a drift report"),
         ("{}", "it is not a drift report"),
+        ('{"schema": 1}', "it is not a drift report"),
         (slice_of("a", schema=2), "it has schema 2, and this release of rdmaops.gpu_fabric reads 1"),
         (slice_of("a", schema=True), "it has schema True"),
         (slice_of("a", schema="1"), "it has schema '1'"),
@@ -249,6 +250,7 @@ def test_merging() -> None:
     assert merged["complete"] is True
     assert merged["started"] == "2026-11-20T00:00:00Z"
     assert merged["finished"]
+    assert set(merged) == set(slice_of("a"))
     assert util.validate(merged, "x")
 
 

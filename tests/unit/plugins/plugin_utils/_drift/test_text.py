@@ -59,6 +59,7 @@ MODE = {"kind": "rdma_netns_mode", "name": "ib_core", "desired": "exclusive", "l
         (entry("drift", item="n", why="because"), "k n: differs (because)"),
         (entry("unknown", why="the task failed"), "k n: the task failed"),
         (entry("unknown"), "k n: not known"),
+        (entry("unknown", name=None), "k : not known"),
         (entry(), "k n: in sync"),
     ],
 )
@@ -79,8 +80,14 @@ def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
     )
     long = report({"a": [entry("drift", why="w" * 1000)]})
     assert texts.sentence(long).endswith("; a: k n: differs (" + "w" * 280 + "...")
-    unfinished = {**long, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(5)]}
-    assert texts.sentence(unfinished).endswith("gpu-0: not come to, gpu-1: not come to, gpu-2: not come to and 2 more")
+    assert texts.sentence(report({"a": many["hosts"]["a"]["objects"][:10]})).endswith("; a: k 9: differs")
+    for number, rest in ((3, ""), (4, " and 1 more"), (5, " and 2 more")):
+        unfinished = {**long, "complete": False, "incomplete": [f"gpu-{host}: not come to" for host in range(number)]}
+        assert texts.sentence(unfinished).endswith(
+            "; not complete: gpu-0: not come to, gpu-1: not come to, gpu-2: not come to" + rest
+        )
+    unfinished = {**long, "complete": False, "incomplete": ["w" * 200, "v" * 201]}
+    assert texts.sentence(unfinished).endswith("; not complete: " + "w" * 200 + ", " + "v" * 197 + "...")
     assert texts.sentence(report({})) == "The verdict is unknown: nothing was checked"
 
 
@@ -131,6 +138,21 @@ def test_the_table_of_many_hosts_fits_on_a_screen(width: int, why: str) -> None:
     if why == "w":
         counted = ["  and 134 more, in the report", "  and 141 more, in the report", "  and 8 more, in the report"]
         assert [line for line in shown if line.endswith("more, in the report")] == counted
+
+
+# the hosts that are not listed, what is said of them
+@pytest.mark.parametrize(
+    ("statuses", "said"),
+    [
+        ([], None),
+        (["drift"], "and 1 more hosts: 1 drift"),
+        (["unknown", "in_sync", "in_sync"], "and 3 more hosts: 1 unknown, 2 in sync"),
+    ],
+)
+def test_the_hosts_beyond_the_table_are_counted(statuses: list[str], said: str | None) -> None:
+    every = ["drift"] * texts.MAX_HOSTS + statuses
+    shown = texts.table(report({f"h{number:02}": [entry(status)] for number, status in enumerate(every)})).splitlines()
+    assert [line for line in shown if "more hosts" in line] == ([said] if said else [])
 
 
 @pytest.mark.parametrize(
