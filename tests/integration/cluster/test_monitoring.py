@@ -18,6 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run
 
 OWNER = "rdmaops.gpu-fabric/owner"
 OBJECTS = "in the cluster"
+GNMIC = "192.0.2.21"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def steps(run: Run) -> list[bool]:
 
 
 def objects(plane: Cluster, namespace: str) -> dict[tuple[str, str], t.Any]:
-    kinds = "services,servicemonitors,prometheusrules,configmaps"
+    kinds = "services,servicemonitors,scrapeconfigs,prometheusrules,configmaps"
     items = plane.json("get", kinds, "-n", namespace, "-l", OWNER)["items"]
     return {(item["kind"], item["metadata"]["name"]): item for item in items}
 
@@ -58,11 +59,11 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
     files = place.variables(monitoring_parts=["prometheus"], monitoring_reload="none")
     with plane.namespace() as namespace:
         options = variables(place, plane, namespace)
-        assert steps(place.play(options, check=True)) == [True, True]
+        assert steps(place.play(options, check=True, gnmic=GNMIC)) == [True, True]
         assert objects(plane, namespace) == {}
         # Rules and jobs, then dashboards, and both once more.
-        assert steps(place.play(options, options, files)) == [True, True, False, False]
-        assert steps(place.play(options, check=True)) == [False, False]
+        assert steps(place.play(options, options, files, gnmic=GNMIC)) == [True, True, False, False]
+        assert steps(place.play(options, check=True, gnmic=GNMIC)) == [False, False]
         looked_at(plane, namespace)
         # promtool judges the files.
         rules = objects(plane, namespace)["PrometheusRule", "rdmaops-gpu-fabric"]["spec"]
@@ -81,6 +82,7 @@ def looked_at(plane: Cluster, namespace: str) -> None:
         ("Service", "rdma-exporter"),
         ("ServiceMonitor", "rdma-exporter"),
         ("ServiceMonitor", "dcgm-exporter"),
+        ("ScrapeConfig", "switch-telemetry"),
         ("PrometheusRule", "rdmaops-gpu-fabric"),
         *(("ConfigMap", name) for name in names),
     }
@@ -88,6 +90,7 @@ def looked_at(plane: Cluster, namespace: str) -> None:
     assert owners == {
         "Service": f"monitoring.{namespace}",
         "ServiceMonitor": f"monitoring.{namespace}",
+        "ScrapeConfig": f"monitoring.{namespace}",
         "PrometheusRule": f"monitoring.{namespace}",
         "ConfigMap": f"monitoring-dashboards.{namespace}",
     }
@@ -100,7 +103,10 @@ def looked_at(plane: Cluster, namespace: str) -> None:
     (endpoint,) = monitor["spec"]["endpoints"]
     assert (endpoint["port"], endpoint["scheme"]) == (service["spec"]["ports"][0]["name"], "https")
     assert {relabeling.get("targetLabel") for relabeling in endpoint["relabelings"]} == {"node", "job", None}
-    for kind in ("ServiceMonitor", "PrometheusRule", "ConfigMap"):
+    scrape = result["ScrapeConfig", "switch-telemetry"]["spec"]
+    assert scrape["staticConfigs"] == [{"targets": [f"{GNMIC}:9804"]}]
+    assert scrape["relabelings"] == [{"action": "replace", "targetLabel": "job", "replacement": "switch_telemetry"}]
+    for kind in ("ServiceMonitor", "ScrapeConfig", "PrometheusRule", "ConfigMap"):
         assert all(
             item["metadata"]["labels"]["release"] == "kube-prometheus-stack"
             for (item_kind, _name), item in result.items()

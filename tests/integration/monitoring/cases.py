@@ -70,6 +70,13 @@ NETDEVS = {"rdma_netdev_receive_bytes": 300, "rdma_netdev_transmit_bytes": 300}
 UNUSED = {"description": "Its network devices carry 10.49MB/s, and its RDMA devices less than 1 % of that."}
 OF_POD = {"node": "gpu-1", "pod_namespace": "ml", "pod_name": "train-0"}
 
+GNMIC = 'up{job="switch_telemetry", instance="192.0.2.21:9804"}'
+
+
+def octets(switch: str) -> str:
+    return f'switch_interfaces_interface_state_counters_in_octets{{switch="{switch}", interface="Ethernet1"}}'
+
+
 CASES = [
     # --- RdmaDeviceMissing
     Case(
@@ -202,6 +209,12 @@ CASES = [
     Case("DcgmExporterDown", "it answers", {GPU: "1x30", UP: "0x30"}, 20, None),
     Case("DcgmExporterAbsent", "no target", {UP: "1x30"}, 20, {"job": "dcgm_exporter"}),
     Case("DcgmExporterAbsent", "a target that does not answer", {GPU: "0x30"}, 20, None),
+    # --- switches
+    Case("SwitchTelemetryDown", "no answer", {GNMIC: "1x5 0x30"}, 20, {"job": "switch_telemetry", "instance": "192.0.2.21:9804"}),
+    Case("SwitchTelemetryDown", "it answers", {GNMIC: "1x30"}, 20, None),
+    Case("SwitchSilent", "one of two", {GNMIC: "1x60", octets("leaf1"): "1x60", octets("leaf2"): "1x20 _x40"}, 50, {"switch": "leaf2"}),
+    Case("SwitchSilent", "gNMIc is silent", {GNMIC: "1x20 0x40", octets("leaf1"): "1x20 _x40"}, 50, None),
+    Case("SwitchSilent", "for a moment", {GNMIC: "1x60", octets("leaf1"): "1x20 _x3 1x40"}, 30, None),
 ]  # fmt: skip
 
 __all__ = ["CASES", "Case"]

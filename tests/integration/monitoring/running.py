@@ -62,12 +62,23 @@ class Place:
             ]
         self.config.write_text(json.dumps(settings))
 
-    def play(self, *runs: t.Mapping[str, t.Any], check: bool = False, modes: t.Mapping[str, str] | None = None) -> Run:
-        """Have the role run on this machine, once for each set of variables; `modes` of nodes are the inventory's."""
+    def play(
+        self,
+        *runs: t.Mapping[str, t.Any],
+        check: bool = False,
+        modes: t.Mapping[str, str] | None = None,
+        gnmic: str = "",
+    ) -> Run:
+        """Have the role run on this machine, once for each set of variables.
+
+        ``modes`` of nodes are the inventory's, and ``gnmic`` is the address of a host in the group switch_telemetry.
+        """
         hosts = {node: {"ansible_host": address} for node, address in NODES.items()}
         for node, mode in (modes or {}).items():
             hosts[node]["gpu_node_netns_mode"] = mode
         groups = {"monitoring": {"hosts": {"here": HERE}}, "gpu_nodes": {"hosts": hosts}}
+        if gnmic:
+            groups["switch_telemetry"] = {"hosts": {"metrics-1": {"ansible_host": gnmic}}}
         role = {"name": "Role", "ansible.builtin.include_role": {"name": ROLE}}
         play = {"hosts": "monitoring", "tasks": [{**role, "vars": dict(variables)} for variables in runs]}
         argv = book(self.root, play, inventory={"all": {"children": groups}})

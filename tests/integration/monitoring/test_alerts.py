@@ -26,7 +26,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Place:
     need_tool("promtool")
     place = Place(tmp_path_factory.mktemp("alerts"))
     place.configured()
-    run = place.play(place.variables(monitoring_reload="none", monitoring_parts=["prometheus"]))
+    run = place.play(
+        place.variables(monitoring_reload="none", monitoring_parts=["prometheus"], monitoring_switches=True)
+    )
     assert run.rc == 0, run.output
     return place
 
@@ -86,7 +88,7 @@ def test_all_of_it_passes_promtool(written: Place) -> None:
     for kind, file in (("rules", written.rules), ("config", written.scrape)):
         done = promtool("check", kind, str(file))
         assert done.returncode == 0, done.stdout + done.stderr
-    assert "13 rules found" in promtool("check", "rules", str(written.rules)).stdout
+    assert "16 rules found" in promtool("check", "rules", str(written.rules)).stdout
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(rules: dict[str, Json]) -> None:

@@ -132,6 +132,20 @@ def test_no_prometheus_to_signal(place: Place) -> None:
 
 
 @pytest.mark.long
+def test_gnmic_is_scraped_where_the_inventory_has_it(place: Place) -> None:
+    given = place.variables(monitoring_reload="none", monitoring_parts=["prometheus"])
+    targets = place.root / "targets/switch_telemetry.yml"
+    assert place.play(given, gnmic="192.0.2.21").rc == 0
+    assert yaml.safe_load(targets.read_text()) == [{"targets": ["192.0.2.21:9804"], "labels": {}}]
+    jobs = [job["job_name"] for job in yaml.safe_load(place.scrape.read_text())["scrape_configs"]]
+    assert jobs == ["rdma_exporter", "dcgm_exporter", "switch_telemetry"]
+    assert "SwitchSilent" in place.rules.read_text()
+    assert place.play(given).rc == 0
+    assert not targets.exists()
+    assert "switch_telemetry" not in place.scrape.read_text() + place.rules.read_text()
+
+
+@pytest.mark.long
 def test_nodes_of_two_modes_have_an_alert_each(place: Place) -> None:
     """The inventory says which mode a node is to be in."""
     given = place.variables(monitoring_reload="none", monitoring_parts=["prometheus"])
