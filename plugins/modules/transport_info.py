@@ -50,7 +50,7 @@ options:
   idle_bytes_per_second:
     description:
       - A device that moves less than this many bytes per second, in both directions together, is idle.
-      - Soft-RoCE counts packets only. A packet is taken for 1024 bytes.
+      - Soft-RoCE of Linux before 7.2 counts packets only. A packet is taken for 1024 bytes.
     type: int
     default: 65536
 notes:

@@ -14,7 +14,8 @@
 * erdma: ``hw_counters/tx_bytes_cnt`` and ``rx_bytes_cnt``, in bytes, as the card counts them (hw/erdma/erdma_verbs.c);
   ``hw_tx_bytes_cnt`` and ``hw_rx_bytes_cnt`` in the driver of Alibaba Cloud's installer.
 * bnxt_re and efa: ``hw_counters/tx_bytes`` and ``rx_bytes``, in bytes (hw/bnxt_re/hw_counters.c, hw/efa/efa_verbs.c).
-* soft-RoCE: ``hw_counters/sent_pkts`` and ``rcvd_pkts``, in packets, which show no bytes (sw/rxe/rxe_hw_counters.c).
+* soft-RoCE: ``hw_counters/sent_bytes`` and ``rcvd_bytes``, in bytes, since Linux 7.2; before, ``sent_pkts`` and
+  ``rcvd_pkts`` alone, which show no bytes (sw/rxe/rxe_hw_counters.c).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ KINDS = (
     Kind(1, ("tx_bytes",), ("rx_bytes",)),
     Kind(1, ("tx_bytes_cnt",), ("rx_bytes_cnt",)),
     Kind(1, ("hw_tx_bytes_cnt",), ("hw_rx_bytes_cnt",)),
+    Kind(1, ("sent_bytes",), ("rcvd_bytes",)),
 )
 PACKETS = Kind(1, ("sent_pkts",), ("rcvd_pkts",))
 # Without their 64 bit versions, these stop at the top.

@@ -28,6 +28,7 @@ PORTS: dict[str, dict[str, str]] = {
     "mlx5_0": {"counters/port_xmit_data": "700\n"},
     "no PMA": {"counters/port_xmit_data": "N/A (no PMA)\n"},
     "rxe0": {"hw_counters/sent_pkts": "5\n"},
+    "rxe1": {"hw_counters/sent_pkts": "5\n", "hw_counters/sent_bytes": "5210\n"},
     "irdma0": {"hw_counters/ip4OutOctets": "591342210478\n", "hw_counters/ip6OutOctets": "0\n"},
     "erdma_0": {"hw_counters/hw_tx_bytes_cnt": "11448\n"},
     "efa_0": {"hw_counters/tx_bytes": "11448\n"},

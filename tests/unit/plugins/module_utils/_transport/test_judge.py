@@ -23,6 +23,7 @@ DRIVERS: dict[str, tuple[str, str, int, dict[str, int]]] = {
     "bnxt_re and efa": ("tx_bytes", "rx_bytes", MIB, {}),
     "erdma": ("tx_bytes_cnt", "rx_bytes_cnt", MIB, {}),
     "erdma of Alibaba Cloud": ("hw_tx_bytes_cnt", "hw_rx_bytes_cnt", MIB, {}),
+    "soft-RoCE since Linux 7.2": ("sent_bytes", "rcvd_bytes", MIB, {}),
 }
 
 
@@ -57,7 +58,7 @@ def test_a_pod_that_has_rdma_and_does_not_use_it(driver: str) -> None:
     assert verdict(*rise(driver, 0, 0), 1000)["transport"] == "idle"
 
 
-def test_soft_roce_counts_packets() -> None:
+def test_soft_roce_counted_packets() -> None:
     before, after = {"sent_pkts": 10, "rcvd_pkts": 10}, {"sent_pkts": 1010, "rcvd_pkts": 20}
     result = verdict({"rxe0/1": before}, {"rxe0/1": after}, MIB)
     assert result["rdma"] == {"rxe0/1": {"bytes_per_second": None, "packets_per_second": 101.0}}
