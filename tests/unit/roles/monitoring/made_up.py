@@ -21,6 +21,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree 
 
 # dcgm-exporter 4.2.0 (default-counters.csv) in its words, on made-up GPUs.
 DCGM = COLLECTION / "tests/unit/roles/monitoring/fixtures/dcgm-exporter-4.2.0.txt"
+# gNMIc 0.45.0 with the role's configuration, in its words, on made-up switches of four vendors.
+GNMIC = COLLECTION / "tests/unit/roles/monitoring/fixtures/gnmic-0.45.0.txt"
 
 EXPECTED = ("mlx5_0", "mlx5_1", "mlx5_9")
 
@@ -106,7 +108,9 @@ def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:
     place = Place(POD, "", "ml", pod, "11111111-2222-3333-4444-555555555555")
     render = Render()
     kinds = {"host": 1, "pod": 1}
-    render.snapshot(Snapshot(True, "exclusive", [(place, device)], [], kinds, True, {"mlx5_0": True}, (), 0.01))
+    netdevs = [(place, "eth0", (4000, 4000))]
+    present = {"mlx5_0": True}
+    render.snapshot(Snapshot(True, "exclusive", [(place, device)], netdevs, [], kinds, True, present, (), 0.01))
     return render.families.render()
 
 
