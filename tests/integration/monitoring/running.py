@@ -17,11 +17,18 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
 from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import HERE, Run, ansible_playbook, book
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import (
+    DCGM,
+    EXPECTED,
+    GNMIC,
+    MadeUp,
+    pod_node,
+)
 
 ROLE = "rdmaops.gpu_fabric.monitoring"
 # All of 127.0.0.0/8 is this machine: the same port for all nodes, as on a real site.
 NODES = {"gpu-1": "127.0.0.1", "gpu-2": "127.0.0.2"}
+GNMIC_HOST = "127.0.0.3"
 
 
 class Place:
@@ -58,7 +65,7 @@ class Place:
         else:
             settings["scrape_configs"] = [
                 {"job_name": job, "file_sd_configs": [{"files": [str(self.root / "targets" / f"{job}.yml")]}]}
-                for job in ("rdma_exporter", "dcgm_exporter")
+                for job in ("rdma_exporter", "dcgm_exporter", "switch_telemetry")
             ]
         self.config.write_text(json.dumps(settings))
 
@@ -164,6 +171,17 @@ def gpus(node: str, busy: float) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def switches(done: float) -> bytes:
+    """What gNMIc serves after some seconds of full load."""
+    lines = []
+    for line in GNMIC.read_text().splitlines():
+        if not line.startswith("#"):
+            metric, _blank, _value = line.rpartition(" ")
+            line = f"{metric} {1000 + round((2e9 if 'octets' in metric.lower() else 5) * done)}"
+        lines.append(line)
+    return ("\n".join(lines) + "\n").encode()
+
+
 class Site(t.NamedTuple):
     """All of it, as it runs."""
 
@@ -181,7 +199,7 @@ def site(
 ) -> t.Iterator[Site]:
     """Start two nodes' exporters and a Prometheus, and have the role set up the monitoring."""
     with contextlib.ExitStack() as stack:
-        port, dcgm_port = (ports.number(stack.enter_context(ports.reserve())) for _ in range(2))
+        port, dcgm_port, gnmic_port = (ports.number(stack.enter_context(ports.reserve())) for _ in range(3))
         commands = exporters.install(
             workplace / "exporter",
             rdma_exporter_listen_address=f"127.0.0.1:{port}",
@@ -195,20 +213,22 @@ def site(
         stack.enter_context(Metrics(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
         stack.enter_context(Metrics(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
         stack.enter_context(Metrics(NODES["gpu-2"], dcgm_port, lambda: gpus("gpu-2", 0.9 * traffic.now())))
+        stack.enter_context(Metrics(GNMIC_HOST, gnmic_port, lambda: switches(traffic.done)))
         place = Place(workplace / "host")
         place.configured()
         server = stack.enter_context(prometheus.running(place.root, place.config))
         given = place.variables(
             monitoring_rdma_exporter_port=port,
             monitoring_dcgm_port=dcgm_port,
+            monitoring_switches_port=gnmic_port,
             monitoring_scrape_interval="1s",
             monitoring_reload="http",
             monitoring_prometheus_url=server.url,
             **variables,
         )
-        run = place.play(given)
+        run = place.play(given, gnmic=GNMIC_HOST)
         assert run.rc == 0, run.output
         yield Site(place, server, made_up, exporter, run)
 
 
-__all__ = ["NODES", "Metrics", "Place", "Site", "gpus", "site"]
+__all__ = ["GNMIC_HOST", "NODES", "Metrics", "Place", "Site", "gpus", "site"]

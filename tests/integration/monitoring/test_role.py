@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.monitoring.running import NODES, Place
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.monitoring.running import GNMIC_HOST, NODES, Place
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
 
 
@@ -38,12 +38,12 @@ def test_the_drill(place: Place) -> None:
             "monitoring_prometheus_url": server.url,
         }
         given = place.variables(**by_signal)
-        planned = place.play(given, check=True)
+        planned = place.play(given, check=True, gnmic=GNMIC_HOST)
         assert (planned.rc, planned.changed() > 0) == (0, True), planned.output
         assert written(place) == set()
         assert server.reloads() == 0
 
-        done = place.play(given, given)
+        done = place.play(given, given, gnmic=GNMIC_HOST)
         assert done.rc == 0, done.output
         # Both runs have told what they did; the second has done nothing.
         assert [result["changed"] for result in done.results("or remove them")] == [True, False]
@@ -56,6 +56,7 @@ def test_the_drill(place: Place) -> None:
             "scrape/rdmaops-gpu_fabric.yml",
             "targets/rdma_exporter.yml",
             "targets/dcgm_exporter.yml",
+            "targets/switch_telemetry.yml",
             "provisioning/dashboards/rdmaops-gpu_fabric.yml",
             *(f"dashboards/{name}" for name in prometheus.dashboards()),
         }
@@ -65,12 +66,12 @@ def test_the_drill(place: Place) -> None:
         (provider,) = yaml.safe_load(place.provider.read_text())["providers"]
         assert provider["options"]["path"] == str(place.dashboards)
 
-        again = place.play(given, check=True)
+        again = place.play(given, check=True, gnmic=GNMIC_HOST)
         assert (again.rc, again.changed()) == (0, 0), again.output
         assert all(place.dashboards.joinpath(name).stat().st_mode & 0o777 == 0o644 for name in prometheus.dashboards())
 
         gone = place.variables(monitoring_state="absent", **by_signal)
-        away = place.play(gone)
+        away = place.play(gone, gnmic=GNMIC_HOST)
         assert away.rc == 0, away.output
         assert written(place) == set()
         assert server.reloads() == 2
@@ -112,12 +113,12 @@ def test_what_is_refused_is_refused_before_anything_is_written(place: Place) -> 
 @pytest.mark.long
 def test_dashboards_that_were_edited_or_are_of_another_release(place: Place) -> None:
     given = place.variables(monitoring_parts=["grafana"])
-    assert place.play(given).rc == 0
+    assert place.play(given, gnmic=GNMIC_HOST).rc == 0
     overview = place.dashboards / "rdmaops-overview.json"
     whole = overview.read_bytes()
     overview.write_bytes(whole[:-10])
     (place.dashboards / "rdmaops-old.json").write_text("{}")
-    run = place.play(given, given)
+    run = place.play(given, given, gnmic=GNMIC_HOST)
     assert (run.rc, run.changed()) == (0, 2), run.output
     assert overview.read_bytes() == whole
     assert {path.name for path in place.dashboards.iterdir()} == set(prometheus.dashboards())

@@ -9,8 +9,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import prometheus
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, MadeUp, exporter
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, prometheus
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, GNMIC, MadeUp, exporter
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.series import Series
 
 ALL = prometheus.dashboards()
@@ -26,7 +26,9 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     made.tree.device("broken", 99, netdev="rail99").breaks("ports/1/counters/symbol_error")
     served = Series(exporter(made.tree.root).scrape())
     made.close()
-    return {*served.types, *re.findall(r"^# TYPE (\w+)", DCGM.read_text(), re.M), *prometheus.OWN_NAMES}
+    others = re.findall(r"^# TYPE (\w+)", DCGM.read_text() + GNMIC.read_text(), re.M)
+    recorded = re.findall(r"- record: (\S+)", (COLLECTION / "roles/monitoring/templates/rules.yml.j2").read_text())
+    return {*served.types, *others, *recorded, *prometheus.OWN_NAMES}
 
 
 def targets(dashboard: dict[str, t.Any]) -> list[tuple[str, dict[str, t.Any]]]:
@@ -55,8 +57,8 @@ def data_sources(value: t.Any) -> t.Iterator[t.Any]:
             yield from data_sources(one)
 
 
-def test_there_are_four_of_different_names() -> None:
-    assert set(ALL) == {f"rdmaops-{name}.json" for name in ("errors", "gpu", "overview", "throughput")}
+def test_there_are_five_of_different_names() -> None:
+    assert set(ALL) == {f"rdmaops-{name}.json" for name in ("errors", "gpu", "overview", "switches", "throughput")}
     assert {name: f"{dashboard['uid']}.json" for name, dashboard in ALL.items()} == {name: name for name in ALL}
     assert len({dashboard["title"] for dashboard in ALL.values()}) == len(ALL)
 
