@@ -134,8 +134,6 @@ def _logical_lines(text: str) -> t.Iterator[tuple[int, list[tuple[int, str, str]
 
 def kmod_name(name: str) -> str | None:
     """Return a name as kmod compares it: ``-`` inside brackets stays; brackets that do not pair spoil the line."""
-    if "[" not in name and "]" not in name:
-        return name.replace("-", "_")
     done = ""
     while name:
         head, bracket, name = name.partition("[")

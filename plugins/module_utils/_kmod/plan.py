@@ -91,13 +91,8 @@ def plan(
     original = read_text(real_path(root, path))
     text = _text(module, desired, path, state, original)
     values = {name: value for name, value in desired.items() if value is not None} if state == "present" else {}
-    foreign = [
-        assignment for assignment in before.assignments if assignment.path != path and _contradicts(assignment, values)
-    ]
-    taken = original is not None and not is_ours(original)
-    now = settings(before, module)
-    in_force = all(name in now and same_value(now[name].value, value) for name, value in values.items())
-    if in_force and not foreign and not taken and text == original:
+    contradicted = any(_contradicts(assignment, values) for assignment in before.assignments)
+    if text == original and not contradicted and values.keys() <= settings(before, module).keys():
         warnings = _leftovers(before, desired, path, module, state)
         return Plan(root, module, path, {}, {}, [], [], warnings, before, before)
     result = resolve(root, module, values, path, text, original, before, on_conflict)
@@ -137,8 +132,6 @@ def _leftovers(tree: Tree, desired: t.Mapping[str, str | None], path: str, modul
 
 def add_to(plan: Plan, decision: Decision) -> None:
     """Add the plan's steps, and its diff, to a decision."""
-    if not plan.writes and not plan.backups:
-        return
     for path in plan.backups:
         where = real_path(plan.root, path)
         decision.add("Back up %s" % path, partial(backup, where))

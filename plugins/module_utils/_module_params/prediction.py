@@ -71,8 +71,14 @@ def sources(root: str, module: str, kept: t.Sequence[str] = (MODPROBE_D,)) -> So
     has_initramfs: bool | None = None
     interrupted = False
     if entry.initrd:
+        from .._initramfs.inspect import inspect, unfinished
+
         has_initramfs = True
-        contents, interrupted = _contents(entry.initrd, root, problems)
+        try:
+            contents = inspect(entry.initrd, root=root)
+            interrupted = any(unfinished(image, root) for image in entry.initrd)
+        except FabricError as exc:
+            problems.append(str(exc))
     elif not entry.problem:
         has_initramfs = False
     kernel = entry.kernel_version or (None if image else os.uname().release)
@@ -97,17 +103,6 @@ def _running(problems: list[str]) -> str | None:
         return None
 
 
-def _contents(images: t.Sequence[str], root: str, problems: list[str]) -> tuple[Contents | None, bool]:
-    from .._initramfs.inspect import inspect, unfinished
-
-    try:
-        contents = inspect(images, root=root)
-        return contents, any(unfinished(image, root) for image in images)
-    except FabricError as exc:
-        problems.append(str(exc))
-        return None, False
-
-
 def is_builtin(root: str, kernel: str | None, module: str) -> bool:
     """Whether ``kernel`` has the module built in, by its modules.builtin (depmod(8)); false without that file."""
     if kernel is None:
@@ -130,8 +125,8 @@ def initramfs_state(
         return None
     assignment = settings(tree, module).get(param)
     # Options that come with a module's name on a list of modules to load are modprobe's arguments.
-    arguments = {name: value for _start, _end, name, value in words(contents.arguments.get(module, ""))}
-    argument = arguments.get(param)
+    options = contents.arguments.get(module)
+    argument = None if options is None else {name: value for _start, _end, name, value in words(options)}.get(param)
     return {
         "image": contents.image,
         "contains_module": module in contents.modules,

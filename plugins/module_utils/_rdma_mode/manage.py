@@ -179,13 +179,12 @@ def report(
 
     before = config.settings(state.configured, MODULE).get(PARAMETER)
     configured = before and {"value": mode_of(before.value), "path": before.path, "line": before.line}
-    cmdline = intent.now.cmdline.items()
     return {
         **decision.result(),
         "mode": {
             "desired": desired,
             "configured": configured,
-            "cmdline": {when: mode_of(value) if value is not None else None for when, value in cmdline},
+            "cmdline": {when: mode_of(value) for when, value in intent.now.cmdline.items()},
             "initramfs": intent.now.initramfs and _image(intent.now.initramfs),
             "live": live,
             "next_boot": boot_before,
@@ -250,8 +249,7 @@ def _status(desired: str, live: str | None, next_boot: str | None, changed: bool
 
 def _image(state: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     shown = {key: state[key] for key in ("image", "contains_module", "forced")}
-    shown["value"] = None if state["value"] is None else mode_of(state["value"])
-    return shown
+    return {**shown, "value": mode_of(state["value"])}
 
 
 __all__ = (

@@ -114,7 +114,14 @@ def test_a_file_in_etc_hides_one_of_its_name_in_lib() -> None:
 # a name in a line of options, the module that it is for
 @pytest.mark.parametrize(
     ("name", "module"),
-    [("my-alias", "my_alias"), ("a-[b-c]-d", "a_[b-c]_d"), ("[-][-]-", "[-][-]_"), ("a-[b", None), ("a]-b", None)],
+    [
+        ("my-alias", "my_alias"),
+        ("a-[b-c]-d", "a_[b-c]_d"),
+        ("[-][-]-", "[-][-]_"),
+        ("a-[b", None),
+        ("a]-b", None),
+        ("[a]-]", None),
+    ],
 )
 def test_dashes_in_brackets_stay(name: str, module: str | None) -> None:
     assert [assignment.module for assignment in config.parse(A, f"options {name} x=1\n")] == (

@@ -75,7 +75,7 @@ def test_the_four_step_drill(tmp_path: Path) -> None:
     for _again in range(2):
         planned = make(tmp_path)
         assert not planned.changed
-        assert planned.after == planned.before
+        assert planned.after is planned.before
         apply(planned)
         assert files_below(tmp_path) == {OURS: TEXT}
 
@@ -106,6 +106,7 @@ ABSENT: list[tuple[str | None, dict[str, str | None], str | None]] = [
     (TEXT, {"netns_mode": "7"}, None),
     (TEXT, {"x": None}, TEXT),
     (TEXT + "options ib_core x=1\n", {"x": None}, TEXT),
+    (TEXT + "options ib_core x=1\noptions other y=2\n", {"x": None}, TEXT),
     (TEXT + "options ib-core x=1 \\\n y=2\n# edited\n", {"netns_mode": None}, MORE),
     (HEADER + "\n", {"x": None}, None),
 ]  # fmt: skip
@@ -119,6 +120,23 @@ def test_absent(tmp_path: Path, before: str | None, gone: dict[str, str | None],
     apply(planned)
     assert files_below(tmp_path) == ({} if after is None else {OURS: after})
     assert not plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail").changed
+
+
+def test_the_steps_of_a_removal_are_told(tmp_path: Path) -> None:
+    write_tree(tmp_path, {OURS: TEXT})
+    decision = Decision()
+    add_to(make(tmp_path, state="absent"), decision)
+    diff = [{"before_header": OURS, "after_header": OURS, "before": TEXT, "after": ""}]
+    assert decision.result() == {"changed": True, "actions": [f"Remove {OURS}"], "diff": diff}
+
+
+@pytest.mark.parametrize("text", ["options ib_core netns_mode=N\n", "options ib_core x=1\n"])
+def test_a_plan_without_changes_adds_nothing(tmp_path: Path, text: str) -> None:
+    write_tree(tmp_path, {OURS: TEXT, A: text})
+    decision, planned = Decision(), make(tmp_path)
+    assert planned.after is planned.before
+    add_to(planned, decision)
+    assert decision.result() == {"changed": False, "actions": [], "diff": []}
 
 
 def test_what_others_still_set_is_told(tmp_path: Path) -> None:

@@ -272,6 +272,8 @@ def test_a_removal_that_was_stopped_before_the_rebuild(tmp_path: Path) -> None:
     host.new = contents()
     result = run(host, state="absent", options=None, initramfs="rebuild")
     assert result["actions"] == [f"Rebuild {IMAGE}"]
+    texts = {"before": "options ib_core x=1\n", "after": ""}
+    assert result["diff"] == [{"before_header": IMAGE, "after_header": IMAGE, **texts}]
     assert result["initramfs_stale"] is True
     assert result["after"]["initramfs_stale"] is False
 
@@ -314,6 +316,23 @@ def test_a_stale_initramfs_is_rebuilt_after_the_file_was_written(tmp_path: Path)
     assert run(host)["initramfs_stale"] is True
 
 
+# what the image has of modprobe.d, what the diff shows of it
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("options ib-core x=2 y=3\n", "options ib_core x=2\n"),
+        ("options ib_core y=3\n", ""),
+        ("\0", ""),
+    ],
+)
+def test_the_value_that_a_rebuild_replaces_is_shown(tmp_path: Path, text: str, shown: str) -> None:
+    host = FakeHost(str(tmp_path), looked(contents(text, True)))
+    texts = {"before": shown, "after": "options ib_core x=1\n"}
+    assert run(host, True, initramfs="rebuild")["diff"][1:] == [
+        {"before_header": IMAGE, "after_header": IMAGE, **texts}
+    ]
+
+
 def test_an_initramfs_that_is_not_stale_is_left_alone(tmp_path: Path) -> None:
     for image in (None, contents("", False, ["other"]), contents("options ib_core x=1\n", True)):
         host = FakeHost(str(tmp_path), looked(image))
@@ -335,11 +354,29 @@ def test_nothing_is_written_where_the_initramfs_cannot_be_rebuilt(tmp_path: Path
     host.full = True
     with pytest.raises(FabricError, match="no space"):
         run(host, initramfs="rebuild")
-    unknown = looked(None, has_initramfs=True, problems=["Reading /boot/initrd.img-7.2: Input/output error."])
-    assert message_of(FabricError, run, FakeHost(str(tmp_path), unknown), initramfs="rebuild") == (
-        "initramfs=rebuild: it is not known what to rebuild: Reading /boot/initrd.img-7.2: Input/output error. "
-        "Nothing has been changed. Set initramfs to report, and rebuild it with the distribution's tools."
+    assert not (tmp_path / OURS[1:]).exists()
+
+
+BROKEN = "Reading /boot/initrd.img-7.2: Input/output error."
+NO_KERNEL = "it is not known which kernel boots next."
+
+
+# what is known of the next boot, what is not
+@pytest.mark.parametrize(
+    ("src", "unknown"),
+    [
+        (looked(None, has_initramfs=True, problems=[BROKEN]), BROKEN),
+        (looked(None, has_initramfs=None, entry=None), NO_KERNEL),
+        (looked(contents("", True), entry=BootEntry("grub", cmdline="ro", initrd=[IMAGE])), NO_KERNEL),
+    ],
+)
+def test_nothing_is_written_where_it_is_not_known_what_to_rebuild(tmp_path: Path, src: Sources, unknown: str) -> None:
+    host = FakeHost(str(tmp_path), src)
+    assert message_of(FabricError, run, host, initramfs="rebuild") == (
+        f"initramfs=rebuild: it is not known what to rebuild: {unknown} Nothing has been changed. Set initramfs "
+        "to report, and rebuild it with the distribution's tools."
     )
+    assert host.did == []
     assert not (tmp_path / OURS[1:]).exists()
 
 

@@ -18,6 +18,7 @@ DISK = "22 1 253:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n"
 # Warewulf 4 with root=tmpfs, xCAT's stateless images: the root file system is in memory.
 TMPFS_ROOT = "1 1 0:2 / / rw - rootfs rootfs rw\n22 1 0:21 / / rw,relatime - tmpfs rootfs rw,mode=755\n"
 ROOTFS = "1 1 0:2 / / rw - rootfs none rw,size=65852412k\n"
+RAMFS = "22 1 0:21 / / rw,relatime - ramfs none rw\n"
 # Ubuntu's overlayroot=tmpfs.
 OVERLAYROOT = (
     "22 1 0:27 / / rw,relatime shared:1 - overlay overlayroot rw,lowerdir=/media/root-ro,"
@@ -50,6 +51,7 @@ CASES = [
     (DISK + "50 22 0:50 / /etc rw - tmpfs tmpfs rw\n51 50 253:1 /etc /etc rw - ext4 /dev/vda1 rw\n", ETC, None),
     (TMPFS_ROOT, ETC, "/etc/modprobe.d is in memory (tmpfs on /) and lost at a reboot"),
     (ROOTFS, VAR, "/var/lib/rdmaops is in memory (rootfs on /) and lost at a reboot"),
+    (RAMFS, VAR, "/var/lib/rdmaops is in memory (ramfs on /) and lost at a reboot"),
     (OVERLAYROOT, ETC, "/etc/modprobe.d is in memory (overlay on /, tmpfs on /media/root-rw) and lost at a reboot"),
     (STATE, ETC, None),
     (STATE, VAR, "/var/lib/rdmaops is in memory (tmpfs on /var) and lost at a reboot"),
@@ -59,6 +61,12 @@ CASES = [
         "whether /etc/modprobe.d survives a reboot is not known (overlay on /, whose upper directory /srv/c/diff cannot be seen)",
     ),
     (ON_DISK, ETC, None),
+    (
+        ON_DISK[len(DISK) :],
+        ETC,
+        "whether /etc/modprobe.d survives a reboot is not known (overlay on /etc, whose upper directory /srv/my etc/up "
+        "cannot be seen)",
+    ),
     (TRANSIENT, ETC, "/etc/modprobe.d is in memory (overlay on /etc, tmpfs on /run) and lost at a reboot"),
     (TRANSIENT, VAR, None),
     # read-only: there is nothing to lose

@@ -29,6 +29,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
 from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 IMAGE = "/boot/initrd.img-7.2"
+MICROCODE = "/boot/amd-ucode.img"
 CMDLINE_UNKNOWN = Prediction(None, False, "the kernel command line of the next boot is not known")
 IMAGE_UNKNOWN = Prediction(None, False, "the initramfs of the next boot is not known")
 CMDLINE_WINS = "the kernel command line of the next boot sets it"
@@ -113,6 +114,8 @@ def test_initramfs_state_follows_kmod_inside_the_image() -> None:
 def test_arguments_on_a_list_of_modules_beat_modprobe_d() -> None:
     contents = image(forced=["ib_core"], arguments={"ib_core": "netns-mode=1"})
     assert initramfs_state(contents, "ib_core", "netns_mode") == state(True, True, "1", "1")
+    assert initramfs_state(contents, "ib_core", "x") == state(True, True, None)
+    assert initramfs_state(contents, "other", "netns_mode") == state(False, False, None)
 
 
 def test_the_command_line_can_force_a_module() -> None:
@@ -216,6 +219,7 @@ def test_sources(boot: t.Callable[..., None], tmp_path: Path, monkeypatch: pytes
     boot(BootEntry("grub", cmdline="ro", kernel_version="7.2"), image())
     result = sources("/", "ib_core")
     assert (result.has_initramfs, result.unfinished) == (False, False)
+    assert sources(str(tmp_path), "ib_core").running is None
 
     boot(entry, InitramfsError("Reading /boot/initrd.img-7.2: Input/output error"))
     result = sources("/", "ib_core")
@@ -232,6 +236,15 @@ def test_sources(boot: t.Callable[..., None], tmp_path: Path, monkeypatch: pytes
     assert result.problems == [
         f"Reading the running kernel's command line, {tmp_path}/gone: No such file or directory."
     ]
+
+
+@pytest.mark.parametrize("stopped", [[], [MICROCODE], [IMAGE]])
+def test_sources_after_a_rebuild_of_one_of_the_images(
+    boot: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch, stopped: list[str]
+) -> None:
+    boot(BootEntry("grub", cmdline="ro", initrd=[MICROCODE, IMAGE], kernel_version="7.2"), image())
+    monkeypatch.setattr(inspect_module, "unfinished", lambda path, _root: path in stopped)
+    assert sources("/", "ib_core").unfinished is bool(stopped)
 
 
 def test_the_kernel_of_the_entry_says_what_is_built_in(

@@ -5,14 +5,11 @@
 from __future__ import annotations
 
 import errno
-import os
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import prediction
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.host import RDMA_DROP_IN as DROP_IN
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import (
@@ -22,104 +19,21 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
     Unreadable,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.model import Host, ModeError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
-from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._rdma_mode.fakes import (
+    GRUB,
+    IMAGE,
+    OURS,
+    FakeHost,
+    run,
+)
 
-IMAGE = "/boot/initrd.img-7.2.12"
-GRUB = "/boot/grub/grub.cfg"
 POD = Namespace(4026532270, "pod", [Holder("mount", "/run/netns/pod", 1, "systemd", "init.scope", None)], 1)
 OTHER = Namespace(4026532271, None, [Holder("process", "/proc/340/ns/net", 340, "sleep", "pn.service", None)], 1)
 
 
-class FakeHost(Host):
-    """A host that remembers what was done to it."""
-
-    def __init__(
-        self,
-        root: Path,
-        live: str | None = "shared",
-        files: dict[str, str] | None = None,
-        cmdline: str | None = "root=/dev/vda2 quiet",
-        forced: bool = False,
-        contained: bool = False,
-        spaces: t.Sequence[Namespace] = (),
-    ) -> None:
-        super().__init__(str(root))
-        write_tree(root, files or {})
-        self.mode = live
-        self.cmdline = cmdline
-        modules = ["ib_core"] if contained or forced else []
-        self.contents = Contents(IMAGE, "initramfs-tools", modules, ["ib_core"] if forced else [], {})
-        self.contents = self.contents._replace(versions={"7.2.12": [IMAGE]})
-        self.spaces = list(spaces)
-        self.as_root = True
-        self.has_rdma = True
-        self.unreadable: list[t.Any] = []
-        self.done: list[str] = []
-        self.switch_error: OSError | None = None
-        self.space_on_boot = True
-        self.open: list[dict[str, t.Any]] | OSError = []
-        self.remedy: str | None = None
-        self.image = IMAGE
-
-    def is_root(self) -> bool:
-        return self.as_root
-
-    def boot_id(self) -> str:
-        return "0b5e3a4e"
-
-    def available(self) -> bool:
-        return self.has_rdma
-
-    def live(self) -> str | None:
-        return self.mode
-
-    def sources(self) -> prediction.Sources:
-        problem = None if self.cmdline is not None else f"Reading {GRUB}: no menuentry found"
-        parts = [(GRUB, 128, self.cmdline)] if self.cmdline else []
-        entry = BootEntry("grub", GRUB, 128, self.cmdline, title="Debian", parts=parts, problem=problem)
-        entry = entry._replace(kernel_version="7.2.12", initrd=[self.image], remedy=self.remedy)
-        return prediction.Sources("/", entry, "quiet", self.contents, True, False, False, [problem] if problem else [])
-
-    def other_namespaces(self) -> Survey:
-        return Survey(list(self.spaces), self.unreadable)
-
-    def users(self) -> list[dict[str, t.Any]]:
-        if isinstance(self.open, OSError):
-            raise self.open
-        return self.open
-
-    def switch(self, mode: str) -> None:
-        if self.switch_error:
-            raise self.switch_error
-        self.done.append(f"switch {mode}")
-        self.mode = mode
-
-    def preflight(self, image: str, kernel: str) -> None:
-        if not self.space_on_boot:
-            raise ModeError("no space on /boot")
-
-    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
-        self.done.append(f"rebuild {image} {kernel}")
-        directory = Path(self.root, "etc/modprobe.d")
-        files = {"/etc/modprobe.d/" + path.name: path.read_text() for path in directory.iterdir()}
-        self.contents = self.contents._replace(modprobe=files)
-        assert verify(self.contents) is None
-
-
-def run(host: FakeHost, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    defaults = {"runtime": "auto", "initramfs": "rebuild", "on_conflict": "fail", "on_absent": "fail"}
-    return manage(
-        {"netns_mode": "exclusive", "persistent": True, "state": "present", **defaults, **options}, check_mode, host
-    )
-
-
 # what the host is like, options -> actions, live after, next boot after, reboot required after, would it help
-OURS = {
-    DROP_IN: "# Managed by Ansible (rdmaops.gpu_fabric). Local changes will be overwritten.\noptions ib_core netns_mode=0\n"
-}
 WRITE = f"Write {DROP_IN}"
 SWITCH = "Switch the RDMA subsystem from shared to exclusive"
 REBUILD = f"Rebuild {IMAGE}"
@@ -198,6 +112,7 @@ def test_what_was_found_is_told_as_it_was_before(tmp_path: Path) -> None:
 
 def test_reasons_name_the_line_that_is_in_the_way(tmp_path: Path) -> None:
     result = run(FakeHost(tmp_path, files=OURS, cmdline="quiet ib_core.netns_mode=1", spaces=[POD, OTHER]))
+    assert result["mode"]["cmdline"] == {"running": None, "next_boot": "shared"}
     assert result["conflicts"] == [{"path": GRUB, "line": 128, "text": "ib_core.netns_mode=1", "wins": True}]
     assert result["after"]["reason"] == (
         "the RDMA subsystem is in mode shared instead of exclusive and cannot be switched live while other network "
@@ -205,6 +120,12 @@ def test_reasons_name_the_line_that_is_in_the_way(tmp_path: Path) -> None:
         'because of "ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it there, and from the source of '
         "that file."
     )
+
+
+def test_a_command_line_that_sets_the_desired_mode_is_no_conflict(tmp_path: Path) -> None:
+    result = run(FakeHost(tmp_path, files=OURS, cmdline="ib_core.netns_mode=N"))
+    assert result["mode"]["cmdline"] == {"running": None, "next_boot": "exclusive"}
+    assert result["conflicts"] == []
 
 
 def test_the_boot_loader_has_its_own_remedy(tmp_path: Path) -> None:
@@ -241,6 +162,62 @@ def test_lines_that_say_otherwise_are_named_if_the_file_is_not_managed(tmp_path:
         'The next boot sets shared, because of "options ib_core netns_mode=1" in /etc/modprobe.d/b.conf line 1. '
         "Remove it there, and from the source of that file."
     )
+
+
+def test_lines_of_others_are_named_where_ours_is_removed(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, live="exclusive", files={**OURS, **THEIRS})
+    result = run(host, **BACK, runtime="never")
+    assert result["actions"] == [REMOVE]
+    assert result["conflicts"] == [
+        {"path": "/etc/modprobe.d/site.conf", "line": 1, "text": "options ib_core netns_mode=0", "wins": True}
+    ]
+    assert result["after"]["reason"] == (
+        "the RDMA subsystem is in mode exclusive instead of shared. The next boot sets exclusive, because of "
+        '"options ib_core netns_mode=0" in /etc/modprobe.d/site.conf line 1. Remove it there, and from the source of '
+        "that file."
+    )
+
+
+def test_lines_that_are_taken_over_are_named_once(tmp_path: Path) -> None:
+    site, line = "/etc/modprobe.d/site.conf", "options ib_core netns_mode=1"
+    host = FakeHost(tmp_path, files={site: line + "\n"})
+    result = run(host, on_conflict="take_over")
+    assert result["actions"] == [f"Back up {site}", WRITE, f"Write {site}", SWITCH]
+    assert result["conflicts"] == [{"path": site, "line": 1, "text": line, "wins": False}]
+    assert run(host, on_conflict="take_over")["conflicts"] == []
+
+
+def process(pid: int) -> Holder:
+    return Holder("process", f"/proc/{pid}/ns/net", pid, "sleep", None, None)
+
+
+# how many processes hold each namespace, what is said of it
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([0], "space0 held by nothing that can be seen"),
+        ([4], "space0 held by sleep (pid 11), sleep (pid 12), sleep (pid 13)"),
+        ([1, 1, 1], "space0 held by sleep (pid 11); space1 held by sleep (pid 11); space2 held by sleep (pid 11)"),
+        (
+            [2, 0, 1, 1, 1],
+            (
+                "space0 held by sleep (pid 11), sleep (pid 12); space1 held by nothing that can be seen; space2 held "
+                "by sleep (pid 11); 2 more"
+            ),
+        ),
+    ],
+)
+def test_three_namespaces_and_three_holders_of_each_are_named(tmp_path: Path, numbers: list[int], text: str) -> None:
+    spaces = [
+        Namespace(4026532270 + index, f"space{index}", [process(11 + pid) for pid in range(number)], number)
+        for index, number in enumerate(numbers)
+    ]
+    result = run(FakeHost(tmp_path, files=OURS, spaces=spaces))
+    assert result["reboot_reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive and cannot be switched live while other network "
+        f"namespaces exist ({text}). The next boot sets exclusive."
+    )
+    assert [len(blocker["holders"]) for blocker in result["blockers"]] == numbers
 
 
 def test_who_uses_the_devices_is_told_where_a_reboot_would_end_it(tmp_path: Path) -> None:
@@ -289,23 +266,39 @@ def test_a_namespace_that_comes_in_between_leaves_it_to_a_reboot(tmp_path: Path)
     assert result["after"]["reboot_required"] is True
 
 
+def test_namespaces_are_looked_for_once_where_nothing_is_switched(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    looks = [Survey([POD], []), Survey([], [])]
+    host.other_namespaces = lambda: looks.pop(0)  # type: ignore[method-assign]
+    assert [item["name"] for item in run(host)["blockers"]] == ["pod"]
+
+
+def test_a_namespace_that_comes_after_the_switch_is_not_in_its_way(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    looks = [Survey([], []), Survey([POD], [])]
+    host.other_namespaces = lambda: looks.pop(0)  # type: ignore[method-assign]
+    result = run(host)
+    assert (result["actions"], result["blockers"]) == ([SWITCH], [])
+    assert result["reboot_reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot sets exclusive."
+    )
+
+
+# has the boot entry an initramfs, next boot, would a reboot help, is the initramfs stale
 @pytest.mark.parametrize(
-    ("files", "code", "runtime"), [(OURS, errno.EBUSY, "require"), ({}, errno.EPERM, "auto")], ids=["busy", "denied"]
+    ("has", "following", "would_help", "stale"), [(False, "exclusive", True, False), (True, None, None, None)]
 )
-def test_an_error_of_the_switch_is_an_error(tmp_path: Path, files: dict[str, str], code: int, runtime: str) -> None:
-    """With runtime=require, a namespace that comes in between is one too."""
-    host = FakeHost(tmp_path, files=files)
-    host.switch_error = OSError(code, os.strerror(code))
-    with pytest.raises(OSError, match=os.strerror(code)):
-        run(host, runtime=runtime)
-
-
-def test_a_full_boot_stops_it_before_anything_is_written(tmp_path: Path) -> None:
-    host = FakeHost(tmp_path, forced=True)
-    host.space_on_boot = False
-    with pytest.raises(ModeError, match=r"^no space on /boot$"):
-        run(host)
-    assert host.done == []
+def test_nothing_is_told_of_an_initramfs_that_is_not_there_or_cannot_be_read(
+    tmp_path: Path, has: bool, following: str | None, would_help: bool | None, stale: bool | None
+) -> None:
+    host = FakeHost(tmp_path, files=OURS, spaces=[POD])
+    src = host.sources()._replace(contents=None, has_initramfs=has)
+    host.sources = lambda: src  # type: ignore[method-assign]
+    result = run(host)
+    assert result["actions"] == []
+    assert result["mode"]["initramfs"] is None
+    assert (result["mode"]["next_boot"], result["reboot_would_help"]) == (following, would_help)
+    assert result["initramfs_stale"] is stale
 
 
 def test_no_root(tmp_path: Path) -> None:
@@ -322,8 +315,40 @@ def test_a_host_without_rdma(tmp_path: Path) -> None:
     with pytest.raises(ModeError, match=r"^Looking for the RDMA subsystem: kernel .* or set on_absent to ignore"):
         run(host)
     result = run(host, on_absent="ignore")
-    assert (result["changed"], result["mode"]["live"], result["reboot_required"]) == (False, None, False)
-    assert result["mode"]["desired"] == "exclusive"
+    assert result == {
+        "changed": False,
+        "actions": [],
+        "diff": [],
+        "mode": {
+            "desired": "exclusive",
+            "configured": None,
+            "cmdline": {"running": None, "next_boot": None},
+            "initramfs": None,
+            "live": None,
+            "next_boot": None,
+        },
+        "reboot_required": False,
+        "reboot_would_help": None,
+        "reboot_reason": "",
+        "reboot_cause": None,
+        "initramfs_stale": None,
+        "conflicts": [],
+        "blockers": [],
+        "users": [],
+        "boot_id": "0b5e3a4e",
+        "boot_entry": None,
+        "warnings": [],
+        "problems": ["this kernel has no RDMA subsystem"],
+        "after": {
+            "live": None,
+            "next_boot": None,
+            "reboot_required": False,
+            "reboot_would_help": None,
+            "initramfs_stale": None,
+            "reason": "",
+        },
+        "resources": [],
+    }
     assert set(result) == set(run(FakeHost(tmp_path, files=OURS)))
     assert set(result["mode"]) == set(run(FakeHost(tmp_path, files=OURS))["mode"])
     assert set(result["after"]) == set(run(FakeHost(tmp_path, files=OURS))["after"])
@@ -350,6 +375,7 @@ def test_a_value_that_not_every_kernel_takes(tmp_path: Path, value: str, why: st
     assert (result["mode"]["next_boot"], result["reboot_would_help"]) == (None, None)
     assert result["reboot_reason"].endswith(f". The mode after the next boot is not known: {why}.")
     assert result["resources"][0]["status"] == "drift"
+    assert result["conflicts"] == []
 
 
 def test_the_cause_changes_with_what_a_reboot_acts_on(tmp_path: Path) -> None:
