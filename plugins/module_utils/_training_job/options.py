@@ -336,6 +336,12 @@ def _check_mpijob(job: Job) -> None:
             "is pod, and mpirun is false: the environment is built where the ranks run, so the role must write "
             "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
         )
+    if job.mpirun and job.command[0].rpartition("/")[2] == "torchrun":
+        _refuse(
+            "command",
+            "starts torchrun, and mpirun starts the ranks of an MPI job: each would train alone. Set it to the program "
+            "of a rank (python3 and its file), or kind to another one",
+        )
     if job.ssh:
         _refuse("ssh", "is true; the operator of an MPIJob has its own way from the launcher to the workers")
 

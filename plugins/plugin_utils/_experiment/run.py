@@ -87,11 +87,21 @@ def of_job(job: Json) -> dict[str, t.Any]:
 
 
 def _workload(texts: t.Iterable[str]) -> dict[str, t.Any] | None:
-    """Return the last result of the workload; mpirun and kubectl may have put words before it."""
+    """Return the last result of the workload; mpirun and kubectl may have put words before it.
+
+    Raises FabricError if ranks have trained without each other: the first rank of a job prints the only result.
+    """
     lines = [line.partition(MARK)[2] for text in texts for line in text.splitlines() if MARK in line]
-    result = json_dictionary("{" + lines[-1]) if lines else {}
+    results = [json_dictionary("{" + line) for line in lines]
+    result = results[-1] if results else {}
     if result.get("schema") != SCHEMA:
         return None
+    places = sorted({", ".join(map(str, _list(other.get("hosts")))) for other in results})
+    if len(places) > 1:
+        raise FabricError(
+            "ranks have trained without each other, on %s: each of them printed a result of its own. Does "
+            "training_job_kind suit the command?" % " and on ".join(places[:8])
+        )
     accuracies = [_dictionary(entry).get("accuracy") for entry in _list(result.get("accuracies"))]
     numbers = {
         "images_per_second_per_device": _dictionary(result.get("images_per_second_per_device")).get("mean"),

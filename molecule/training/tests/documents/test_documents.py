@@ -72,10 +72,10 @@ class Document(t.NamedTuple):
 
 DOCUMENTS = {
     "roce_e810": Document(
-        ["bandwidth", "cifar10"], TRAIN, ["all-reduce"], {},
+        ["bandwidth", "cifar10"], TRAIN, ["all-reduce"], {"training_job_kind": "pods"},
         {"bandwidth": ["23.14 Gb/s"], "cifar10": ["0.856", "0.8046", "897 s"]},
     ),
-    "infiniband": Document(["bandwidth", "mnist"], TRAIN, [], {}, {}),
+    "infiniband": Document(["bandwidth", "mnist"], TRAIN, [], {"training_job_kind": "pods"}, {}),
     # Its bond0 is not in the lab's pods.
     "erdma": Document(
         ["bandwidth", "synthetic"], BENCHMARK, [], {"training_job_ompi": {"pml": "ob1", "btl": "^openib"}}, {}
@@ -131,11 +131,15 @@ def test_experiments_of_a_document(lab: podlab.PodLab, site: str, image: str) ->
     for name in document.experiments:
         result = json.loads((RESULTS / site / f"{name}.json").read_text())
         assert result["run"]["numbers"], result
+        if name != "bandwidth":
+            assert result["run"]["details"]["world_size"] == 2, result
         page = (RESULTS / site / f"{name}.html").read_text()
         assert Page(page).tags
         assert [text for text in document.shown.get(name, []) if text not in page] == []
     if document.needs_gpu:
-        run(lab, site, document.needs_gpu, "--check", training_job_image=image, training_job_capacity_check=False)
+        # nccl-tests, by mpirun.
+        own = {"training_job_kind": "mpijob", "training_job_capacity_check": False}
+        run(lab, site, document.needs_gpu, "--check", training_job_image=image, **own)
 
 
 def test_topology_labels_are_on_the_nodes(lab: podlab.PodLab) -> None:

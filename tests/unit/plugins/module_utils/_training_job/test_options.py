@@ -57,6 +57,11 @@ BAD = [
     ({"volumes": [{"name": "d", "mount_path": "/d", "nfs": {"server": "s"}}]}, "volumes[0] has nfs {'server': 's'}"),
     ({"volumes": [{"name": "training-ssh", "mount_path": "/d", "claim": "c"}]}, "not dshm or rdmaops or training-ssh"),
     (
+        {"kind": "mpijob", "command": ["/usr/bin/torchrun", "train.py"]},
+        "command starts torchrun, and mpirun starts the ranks of an MPI job: each would train alone. Set it to the program of "
+        "a rank (python3 and its file), or kind to another one",
+    ),
+    (
         {"kind": "mpijob", "ssh": True},
         "ssh is true; the operator of an MPIJob has its own way from the launcher to the workers",
     ),

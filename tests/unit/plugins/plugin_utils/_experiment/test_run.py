@@ -114,6 +114,18 @@ def test_no_result_is_an_error(text: str) -> None:
     )
 
 
+def test_ranks_that_have_trained_alone_are_no_run() -> None:
+    alone = [log_of({**TRAINED, "world_size": 1, "hosts": [f"train-{number}"]}) for number in (0, 1)]
+    text = (
+        "ranks have trained without each other, on train-0 and on train-1: each of them printed a result of its own. Does "
+        "training_job_kind suit the command?"
+    )
+    for logs in (alone, ["\n".join(alone)]):
+        assert message_of(FabricError, run.of_job, job(*logs)) == text
+    # A job may run the program more than once.
+    assert run.of_job(job(log_of(TRAINED) + "\n" + log_of(TRAINED)))["details"]["hosts"] == TRAINED["hosts"]
+
+
 def test_logs_that_could_not_be_read_are_named() -> None:
     unread = job("")
     unread["logs"].append({"pod": "train-1", "text": "", "error": "HTTP 500"})
