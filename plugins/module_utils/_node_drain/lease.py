@@ -84,13 +84,12 @@ class Lease:
     @property
     def _ends(self) -> float:
         spec = self._spec
-        if not spec.get("holderIdentity"):
-            return 0.0
         return _time(spec.get("renewTime")) + float(spec.get("leaseDurationSeconds") or 0)
 
     @property
     def of_others(self) -> bool:
-        return self._ends > time.time() and not self.ours
+        holder = self._spec.get("holderIdentity")
+        return bool(holder) and holder != self.run and self._ends > time.time()
 
     @property
     def ours(self) -> bool:

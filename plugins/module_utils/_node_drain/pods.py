@@ -68,7 +68,7 @@ def _moves(attachment: Object | None) -> bool:
     if attachment is None or (attachment["metadata"].get("annotations") or {}).get(_RESOURCE_NAME):
         return True
     try:
-        config = cni.parse((attachment.get("spec") or {}).get("config") or "")
+        config = cni.parse((attachment.get("spec") or {}).get("config"))
     except cni.ConfigError:
         return True
     return any(cni.kind_of(plugin) in _MOVING for plugin in cni.plugins(config))

@@ -63,7 +63,7 @@ def isolate_faults(
             ports.update(((node, rail.number), explained) for node, explained in port_links.items())
     measured = {number: _nodes(rail.links) for number, rail in rails.items()}
     whole = {suspect["rail"] for suspect in suspects if suspect["kind"] == "rail"}
-    for node in list(dict.fromkeys(node for node, _rail in ports)):
+    for node in sorted({node for node, _rail in ports}):
         own = [rail for rail in rails.values() if rail.number not in whole and node in measured[rail.number]]
         named = [rail for rail in own if (node, rail.number) in ports]
         alone = len(plan.rails) == 1 and (node, named[0].number) not in blamed
@@ -72,7 +72,7 @@ def isolate_faults(
             suspects.append(_node_suspect(hosts, node, own, explained))
         else:
             suspects += [_port_suspect(hosts, node, rail, rails, ports[node, rail.number]) for rail in named]
-    suspects.sort(key=lambda suspect: (KINDS.index(suspect["kind"]), suspect["node"] or ""))
+    suspects.sort(key=lambda suspect: KINDS.index(suspect["kind"]))
     for suspect in suspects:
         failing = [entry for link in suspect.pop("links") for entry in links[link] if entry["verdict"] == FAIL]
         suspect["worst"] = _worst(failing, limit)

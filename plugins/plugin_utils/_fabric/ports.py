@@ -146,7 +146,7 @@ def _find_down_trained(hosts: t.Mapping[str, Json], plan: Plan, findings: list[F
         for node, rate in rates[rail].items():
             others = [rates[other].get(node) for other in plan.rails if other != rail]
             usual, number = (collections.Counter(filter(None, others)).most_common(1) or [(None, 0)])[0]
-            if rate is None or usual is None or number * 2 <= len(others) or rate >= usual or (node, rail) in reported:
+            if rate is None or number * 2 <= len(others) or rate >= usual or (node, rail) in reported:
                 continue
             why = "rail %d: node %s runs at %s, its other rails at %s: the link is down-trained" % (
                 rail, label(hosts, node, rail), show(rate, " Gb/s"), show(usual, " Gb/s"),

@@ -45,6 +45,11 @@ PATTERNS = ["nvidia.com/*", "*gpu*", "*rdma*"]
 NET = "k8s.v1.cni.cncf.io/networks"
 
 
+STAYS = (
+    ". The node stays cordoned, with this in its annotation rdmaops.gpu-fabric/maintenance, and the next run continues from "
+    "there"
+)
+
 FREE = pod()
 CONSENTS = {
     rules.DEVICES: pod(limits={"nvidia.com/gpu": "1"}),
@@ -86,7 +91,9 @@ class Plane:
         self.node["metadata"].update(uid="n", resourceVersion="1")
         self.lease: Json = None
         self.looks = list(looks)
+        self.rehearsed: list[str] = []
         self.evicted: list[str] = []
+        self.written: list[str] = []
         self.others: list[Json] = []
         self.lists: dict[str, Json] = {}
         # what is refused the next time: a part of what is being done, and the error
@@ -114,6 +121,9 @@ class Plane:
     def merge(self, path: str, body: Json, doing: str) -> None:
         self._refuse("Writing: " + doing)
         assert path == "/api/v1/nodes/a"
+        known = {key: self.node["metadata"][key] for key in ("uid", "resourceVersion")}
+        assert known.items() <= body["metadata"].items()
+        self.written.append(doing)
         if "unschedulable" in body.get("spec", {}):
             self.node["metadata"]["managedFields"] = owned(MANAGER)
         self.node["spec"].update(body.get("spec", {}))
@@ -122,11 +132,12 @@ class Plane:
     def create(self, path: str, body: Json, doing: str, **more: Json) -> Json:
         if not path.endswith("/eviction"):
             return body if more.get("dry_run") else self.replace(path, body, doing)
-        assert more["patient"] is False
+        meta = body["metadata"]
+        assert path == f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
+        assert (body["apiVersion"], body["kind"], more["patient"]) == ("policy/v1", "Eviction", False)
         self._refuse(("Rehearsing: " if more["dry_run"] else "") + doing)
-        if not more["dry_run"]:
-            assert body["deleteOptions"]["preconditions"]["uid"]
-            self.evicted.append(body["metadata"]["name"])
+        assert body["deleteOptions"]["preconditions"]["uid"]
+        (self.rehearsed if more["dry_run"] else self.evicted).append(meta["name"])
         return {}
 
     def replace(self, _path: str, body: Json, _doing: str) -> Json:

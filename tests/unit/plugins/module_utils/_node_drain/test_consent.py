@@ -56,9 +56,9 @@ def test_a_cordon_of_an_earlier_run_stays_if_a_pod_came_before_it() -> None:
 
 
 @pytest.mark.parametrize("place", ["labels", "taints"])
+@pytest.mark.parametrize("key", ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"])
 @pytest.mark.parametrize("check", [True, False])
-def test_a_node_of_the_control_plane_goes_with_consent_only(place: str, check: bool) -> None:
-    key = memory.CONTROL_PLANE[0]
+def test_a_node_of_the_control_plane_goes_with_consent_only(place: str, key: str, check: bool) -> None:
     spec, labels = {"labels": ({}, {key: ""}), "taints": ({"taints": [{"key": key}]}, {})}[place]
     plane = Plane([], spec=spec, metadata={"labels": labels})
     with pytest.raises(DrainError, match="Set control_plane_ok to true if it may be drained"):
@@ -110,3 +110,14 @@ def test_nodes_that_are_out_count(clock: Clock, more: Json, text: str) -> None:
     # One that is out already makes no more of them.
     plane.lease = None
     assert "Continue with node a, which run one cordoned" in plane.manage(run="two")["actions"]
+
+
+def test_all_nodes_that_are_out_are_named() -> None:
+    plane = Plane([])
+    plane.others = [node(name, spec={"unschedulable": True}, **OUT) for name in "cb"]
+    assert message_of(DrainError, plane.manage, max_unavailable=2) == (
+        "Draining node a: max_unavailable is 2, and as many nodes are in maintenance already: b (run one, failed: no "
+        "power); c (run one, failed: no power). Bring them back first: run the same playbook for them (--limit b,c), or make "
+        "sure that they are healthy and kubectl uncordon b c. Raise max_unavailable only if the cluster can do without more "
+        "nodes at a time (in the role node_maintenance, prefixed with the role's name)"
+    )

@@ -12,7 +12,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.nod
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._node_drain.fakes import (
     FREE,
+    STAYS,
     Clock,
+    Json,
     Plane,
     pod,
 )
@@ -24,12 +26,11 @@ def test_when_the_api_server_is_asked_again() -> None:
 
 
 def test_a_pod_is_not_asked_again_at_once(clock: Clock) -> None:
-    plane = Plane(*[[FREE]] * 5, [])
-    plane.manage()
-    assert plane.evicted == ["p"]
-    plane = Plane(*[[FREE]] * 9, [])
-    plane.manage()
-    assert plane.evicted == ["p", "p"]
+    # Two looks before the first request, and one more each second.
+    for looks, evicted in ((2 + 5, ["p"]), (2 + 6, ["p", "p"]), (2 + 10, ["p", "p"]), (2 + 11, ["p", "p", "p"])):
+        plane = Plane(*[[FREE]] * looks, [])
+        plane.manage()
+        assert plane.evicted == evicted
 
 
 # what the API server says to an eviction -> whether the rehearsal takes it for gone, waiting or an error
@@ -55,6 +56,53 @@ def test_the_rehearsal(status: int, text: str, waiting: list[str] | None) -> Non
         assert plane.manage(True)["waiting_for"] == waiting
 
 
+@pytest.mark.parametrize(
+    ("status", "text", "seconds"),
+    [
+        (403, "forbidden", 0),
+        (503, "Draining node a: not finished after drain_timeout (60 s). forbidden", 60),
+    ],
+)
+def test_pods_that_cannot_be_listed_in_the_wait(clock: Clock, status: int, text: str, seconds: float) -> None:
+    plane = Plane([FREE])
+    listed = plane.items
+
+    def items(path: str, doing: str, query: Json = None) -> Json:
+        if plane.evicted:
+            raise ApiError("forbidden", status)
+        return listed(path, doing, query)
+
+    plane.items = items  # type: ignore[method-assign]
+    began = clock.now
+    assert message_of(DrainError, plane.manage) == text + STAYS
+    assert clock.now - began == seconds
+    assert plane.evicted == ["p"]
+
+
+def test_an_eviction_is_requested_again_if_the_server_was_away(clock: Clock) -> None:
+    plane = Plane(*[[FREE]] * 10, [])
+    plane.errors = [("Rehearsing: ", ApiError("x", 429)), ("Evicting the pod ml/p", ApiError("away", 503))]
+    plane.manage()
+    assert plane.evicted == ["p"]
+    plane = Plane([FREE])
+    plane.lists["/apis/policy/v1/namespaces/ml/poddisruptionbudgets"] = []
+    plane.errors = [("Rehearsing: ", ApiError("x", 429)), *[("Evicting the pod ml/p", ApiError("away", 503))] * 20]
+    assert message_of(DrainError, plane.manage) == (
+        "Draining node a: not finished after drain_timeout (60 s). Still there: ml/p under no PodDisruptionBudget: away. Make "
+        "the budgets allow it, delete these pods, or allow more time" + STAYS
+    )
+
+
+def test_budgets_that_cannot_be_read_are_unknown(clock: Clock) -> None:
+    plane = Plane([FREE])
+    plane.errors = [
+        ("Listing the PodDisruptionBudgets of ml", ApiError("forbidden", 403)),
+        ("Rehearsing: ", ApiError("x", 429)),
+        *[("Evicting the pod ml/p", ApiError("no", 429))] * 20,
+    ]
+    assert "Still there: ml/p under unknown budgets (forbidden): no. Make" in message_of(DrainError, plane.manage)
+
+
 def test_what_is_still_there_after_the_time_limit_is_named(clock: Clock) -> None:
     waiting = pod(meta={"name": "q", "uid": "v", "deletionTimestamp": "x"})
     plane = Plane([pod(meta={"labels": {"app": "web"}}), waiting])
@@ -69,8 +117,7 @@ def test_what_is_still_there_after_the_time_limit_is_named(clock: Clock) -> None
     assert message == (
         "Draining node a: not finished after drain_timeout (60 s). Still there: ml/p under web (minAvailable 2, 2 of 2 pods "
         "healthy, 0 disruptions allowed): it would violate the budget; ml/q is being deleted, due x. Make the budgets "
-        "allow it, delete these pods, or allow more time. The node stays cordoned, with this in its annotation "
-        "rdmaops.gpu-fabric/maintenance, and the next run continues from there"
+        "allow it, delete these pods, or allow more time" + STAYS
     )
     assert plane.note["failed"]["message"].startswith("Draining node a: not finished")
     assert plane.lease["spec"]["holderIdentity"] == ""

@@ -27,12 +27,72 @@ def test_the_lease_is_taken_from_whoever_is_faster() -> None:
         server = Overtaken(0)
         lease_of(server, "zero").take("z")
         lease_of(server, "zero").leave("z")
-        server.times, server.code = 3, code
+        server.times, server.code = 9, code
         lease = lease_of(server, "one")
         lease.take("a")
         assert (lease.ours, lease.nodes, server.raw["spec"]["holderIdentity"]) == (True, {"a"}, "one")
-    with pytest.raises(DrainError, match="others keep changing it"):
-        lease_of(Overtaken(99), "one").take("a")
+    assert message_of(DrainError, lease_of(Overtaken(10), "one").take, "a") == (
+        "Taking the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance: others keep changing it: "
+        "Taking the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance"
+    )
+
+
+NOW = "2026-09-21T14:13:20.000000Z"
+
+
+# what a Lease of another run has -> how much later it is free
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        ({"renewTime": NOW, "leaseDurationSeconds": 60}, 60),
+        ({"renewTime": NOW}, 0),
+        ({"renewTime": NOW, "leaseDurationSeconds": None}, 0),
+        ({"renewTime": "?", "leaseDurationSeconds": 60}, 0),
+        ({"leaseDurationSeconds": 60}, 0),
+        ({"holderIdentity": "", "renewTime": NOW, "leaseDurationSeconds": 60}, 0),
+        ({"holderIdentity": None, "renewTime": NOW, "leaseDurationSeconds": 60}, 0),
+    ],
+)
+def test_when_the_lease_of_another_run_ends(clock: Clock, spec: Json, seconds: float) -> None:
+    server = Overtaken(0)
+    server.raw = {"metadata": {}, "spec": {"holderIdentity": "two", **spec}}
+    if seconds:
+        clock.now += seconds - 1
+        with pytest.raises(DrainError, match="the run two has held it"):
+            lease_of(server, "one").take("a")
+        clock.now += 1
+    lease_of(server, "one").take("a")
+    assert server.raw["spec"]["holderIdentity"] == "one"
+
+
+def test_a_lease_without_anything_is_free() -> None:
+    server = Overtaken(0)
+    server.raw = {"metadata": {"resourceVersion": "7"}}
+    lease_of(server, "one").take("a")
+    assert server.raw["metadata"] == {"resourceVersion": "7", "annotations": {leases.NODES: "a"}}
+    del server.raw["metadata"]["annotations"]
+    lease = lease_of(server, "one")
+    lease.read()
+    assert (lease.ours, lease.nodes) == (True, set())
+
+
+def test_the_holder_of_the_lease_is_named_with_its_times(clock: Clock) -> None:
+    server = Overtaken(0)
+    lease_of(server, "two", 90).take("b")
+    clock.now += 30
+    lease_of(server, "two", 90).renew()
+    assert message_of(DrainError, lease_of(server, "one").take, "a") == (
+        "Taking the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance: the run two has held it since "
+        "2026-09-21T14:13:20.000000Z, and holds it until 2026-09-21T14:15:20.000000Z unless it renews it. Wait until it "
+        "ends. If you know that it was killed, kubectl delete lease -n rdmaops-system rdmaops-gpu-fabric-maintenance"
+    )
+
+
+def test_a_lease_that_may_not_be_written_is_not_tried_again() -> None:
+    server = Overtaken(9, 403)
+    with pytest.raises(ApiError, match="Taking the Lease"):
+        lease_of(server, "one").take("a")
+    assert server.times == 8
 
 
 def test_a_namespace_that_is_missing_is_named() -> None:
@@ -102,7 +162,7 @@ def test_a_lease_that_was_lost_is_not_kept(clock: Clock) -> None:
     lease = lease_of(server, "one", 10)
     lease.take("a")
     began = server.raw["spec"]["renewTime"]
-    for seconds, renewed in ((4.9, False), (0.2, True)):
+    for seconds, renewed in ((5, False), (0.1, True)):
         clock.now += seconds
         lease.keep()
         assert (server.raw["spec"]["renewTime"] > began) is renewed
@@ -185,6 +245,31 @@ def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock) -> No
         plane.manage()
     assert (plane.cordoned, plane.note, plane.evicted) == (False, None, [])
     assert plane.lease["spec"]["holderIdentity"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("state", "doing", "cordoned"),
+    [("drained", "Cordon node a: a test", False), ("uncordoned", "Uncordon node a", True)],
+)
+def test_a_run_that_has_just_lost_the_lease_does_not_write(
+    clock: Clock, state: str, doing: str, cordoned: bool
+) -> None:
+    plane = Plane([])
+    if cordoned:
+        plane.manage()
+    plane.written = []
+    get = plane.get
+
+    def read(path: str, about: str) -> Json:
+        if about == doing:
+            plane.lease["spec"]["holderIdentity"] = "two"
+        return get(path, about)
+
+    plane.get = read  # type: ignore[method-assign]
+    with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
+        plane.manage(state=state)
+    assert doing not in plane.written
+    assert plane.cordoned is cordoned
 
 
 @pytest.mark.parametrize("lost", ["held", "released", "adopted"])

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
@@ -12,8 +15,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import DrainError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._node_drain.fakes import (
+    CONSENTS,
     FREE,
+    STAYS,
     Clock,
+    Json,
     Plane,
     lease_of,
     pod,
@@ -25,7 +31,7 @@ def test_what_a_drain_reports(clock: Clock) -> None:
     mirror = pod(meta={"name": "m", "annotations": {rules.MIRROR: "h"}})
     plane = Plane([FREE, leaving, mirror])
     foreseen = plane.manage(True)
-    assert (plane.cordoned, plane.lease, plane.evicted) == (False, None, [])
+    assert (plane.cordoned, plane.lease, plane.evicted, plane.rehearsed) == (False, None, [], ["p"])
     plane.looks = [[FREE, leaving, mirror], [FREE, leaving, mirror], [mirror]]
     result = plane.manage()
     assert result == foreseen
@@ -47,16 +53,41 @@ def test_what_a_drain_reports(clock: Clock) -> None:
         ("pod", "ml/q", "drift"),
     ]
     assert plane.lease["spec"]["holderIdentity"] == "one"
-    assert {key: plane.note[key] for key in ("reason", "run", "step", "failed")} == {
+    assert plane.note == {
         "reason": "a test",
         "run": "one",
+        "since": "2026-09-21T14:13:20Z",
         "step": "drained",
         "failed": None,
+        "before": {"allocatable": {}, "boot_id": "b1", "unschedulable": False},
     }
+    assert result["diff"] == [
+        {
+            "before_header": "node a",
+            "after_header": "node a",
+            "before": "unschedulable: false\nrdmaops.gpu-fabric/maintenance: null\n",
+            "after": "unschedulable: true\nrdmaops.gpu-fabric/maintenance: %s\n"
+            % json.dumps(plane.note, sort_keys=True, indent=2),
+        }
+    ]
     plane.looks = [[mirror]]
     again = plane.manage()
     assert (again["changed"], again["maintenance"]["step"]) == (False, "drained")
     assert [(row["live"], row["status"]) for row in again["resources"]] == [("drained", "in_sync")]
+
+
+def test_what_a_pod_needed_consent_for_is_reported() -> None:
+    plane = Plane([CONSENTS[rules.DEVICES]])
+    assert plane.manage(True, evict_gpu_pods=True)["pods"] == [
+        {
+            "namespace": "ml",
+            "name": "p",
+            "uid": "u",
+            "action": "evict",
+            "why": "Job train",
+            "traits": [{"option": "evict_gpu_pods", "why": "holds nvidia.com/gpu: 1"}],
+        }
+    ]
 
 
 def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
@@ -78,7 +109,11 @@ def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
     assert (plane.cordoned, plane.note) == (False, None)
     # The run has another node in maintenance, until that is given back or has failed.
     assert plane.lease["spec"]["holderIdentity"] == "one"
-    assert plane.manage(state="uncordoned")["changed"] is False
+    again = plane.manage(state="uncordoned")
+    assert (again["changed"], again["diff"]) == (False, [])
+    assert [(row["kind"], row["name"], row["live"], row["status"]) for row in again["resources"]] == [
+        ("node", "a", "not in maintenance", "in_sync")
+    ]
     lease_of(plane, "one", 60).leave("b")
     assert plane.lease["spec"]["holderIdentity"] == ""
 
@@ -103,6 +138,65 @@ def test_what_is_short_is_waited_for(clock: Clock) -> None:
     assert plane.note["failed"]["message"].startswith("Uncordoning node a: not back")
 
 
+AWAY = "Uncordoning node a: not back after ready_timeout (60 s): no. Repair the node and run again, or, if a resource is gone "
+
+
+# status and number of the refusals -> seconds that the wait takes, and the error
+@pytest.mark.parametrize(
+    ("status", "times", "seconds", "error"),
+    [
+        (0, 3, 3, ""),
+        (503, 3, 3, ""),
+        (403, 1, 0, "no" + STAYS),
+        (0, 61, 60, AWAY + "for good, set missing_ok to true for one run" + STAYS),
+    ],
+)
+def test_a_node_that_cannot_be_read_in_the_wait(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, status: int, times: int, seconds: float, error: str
+) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.errors = [("Reading node a", ApiError("no", status))] * times
+    slept = clock.sleep
+
+    def sleep(pause: float) -> None:
+        slept(pause)
+        plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    began = clock.now
+    if error:
+        assert message_of(DrainError, plane.manage, state="uncordoned", wait_ready=True) == error
+    else:
+        plane.manage(state="uncordoned", wait_ready=True)
+    assert clock.now - began == seconds
+    assert plane.cordoned is bool(error)
+
+
+def test_a_node_that_is_deleted_in_the_wait(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    get = plane.get
+
+    def deleted(path: str, doing: str) -> Json:
+        return None if path == "/api/v1/nodes/a" else get(path, doing)
+
+    plane.get = deleted  # type: ignore[method-assign]
+    message = message_of(DrainError, plane.manage, state="uncordoned", wait_ready=True)
+    assert "not back after ready_timeout (60 s): the Node is gone. Repair" in message
+    assert message.endswith("for one run. The node is not cordoned by this run")
+
+
+def test_a_run_gives_the_node_back_that_it_has_itself(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    for check in (True, False):
+        assert plane.cordoned
+        result = plane.manage(check, state="uncordoned", take_over=False)
+        assert [text.split(" ")[0] for text in result["actions"]] == ["Uncordon", "Release"]
+    assert (plane.cordoned, plane.note) == (False, None)
+
+
 def test_a_kubelet_that_has_not_reported_since_the_boot_is_waited_for(clock: Clock) -> None:
     plane = Plane([])
     plane.manage()
@@ -111,6 +205,8 @@ def test_a_kubelet_that_has_not_reported_since_the_boot_is_waited_for(clock: Clo
     assert plane.manage(True, **waiting)["waiting_for"] == ["Ready is not known (no message)"]
     plane.node["status"]["conditions"] = [{"type": "MemoryPressure", "status": "True"}, {**ready, "status": "False"}]
     assert plane.manage(True, **waiting)["waiting_for"] == ["Ready is False (no message)"]
+    plane.node["status"]["conditions"] = [{**ready, "status": "Unknown", "message": "Kubelet stopped"}]
+    assert plane.manage(True, **waiting)["waiting_for"] == ["Ready is Unknown (Kubelet stopped)"]
     plane.node["status"]["conditions"] = [ready]
     assert plane.manage(True, **waiting, boot_id="b2")["waiting_for"] == [
         "its kubelet has not reported since the boot (boot id b2)"
@@ -126,14 +222,17 @@ def test_an_api_server_that_boots_with_the_node_is_waited_for(clock: Clock, wait
     plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     plane.manage()
     away = ApiError("Listing the nodes: connection refused", 0)
+    waits = wait_ready and not check
+    plane.errors = [("Listing the nodes", away)] * 99
+    began = clock.now
+    with pytest.raises(ApiError, match="connection refused"):
+        plane.manage(check, state="uncordoned", wait_ready=wait_ready)
+    assert clock.now - began == (60 if waits else 0)
+    assert plane.cordoned
     plane.errors = [("Listing the nodes", away)] * 3
-    if wait_ready and not check:
+    if waits:
         plane.manage(state="uncordoned", wait_ready=True)
         assert not plane.cordoned
-    else:
-        with pytest.raises(ApiError, match="connection refused"):
-            plane.manage(check, state="uncordoned", wait_ready=wait_ready)
-        assert plane.cordoned
     plane.errors = [("Listing the nodes", ApiError("Forbidden", 403))]
     with pytest.raises(ApiError, match="Forbidden"):
         plane.manage(check, state="uncordoned", wait_ready=wait_ready)
@@ -145,8 +244,14 @@ def test_a_failure_is_noted_once_and_the_next_run_goes_on(clock: Clock) -> None:
     plane.lease = None
     result = plane.manage(run="two", state="failed", failure="the boot timed out")
     assert result["actions"] == ["Note on node a what failed"]
-    assert plane.note["failed"]["message"] == "the boot timed out"
+    assert plane.note["failed"] == {"time": "2026-09-21T14:13:20Z", "message": "the boot timed out"}
     assert plane.note["run"] == "one"
+    assert [(row["kind"], row["name"], row["live"], row["desired"], row["status"]) for row in result["resources"]] == [
+        ("node", "a", None, "the boot timed out", "drift")
+    ]
+    assert result["diff"][0]["after"] == "unschedulable: true\nrdmaops.gpu-fabric/maintenance: %s\n" % json.dumps(
+        plane.note, sort_keys=True, indent=2
+    )
     again = plane.manage(run="two", state="failed", failure="the boot timed out")
     assert (again["changed"], again["resources"][0]["status"]) == (False, "in_sync")
     assert plane.manage(True, run="two", state="failed", failure="another")["changed"]
@@ -167,6 +272,18 @@ def test_a_failure_is_noted_once_and_the_next_run_goes_on(clock: Clock) -> None:
     plane.manage(state="uncordoned")
     assert plane.manage(state="failed", failure="x")["changed"] is False
     assert plane.note is None
+
+
+def test_a_long_failure_is_cut() -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.manage(state="failed", failure="x" * 2001)
+    assert plane.note["failed"]["message"] == "x" * 2000
+    assert plane.manage(True, state="failed", failure="x" * 2002)["changed"] is False
+    plane.errors = [("Writing: Uncordon node a", ApiError("y" * 2001, 403))]
+    with pytest.raises(DrainError):
+        plane.manage(state="uncordoned")
+    assert plane.note["failed"]["message"] == "y" * 2000
 
 
 def test_a_failure_gives_the_lease_back(clock: Clock) -> None:

@@ -26,6 +26,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._nod
 
 A, B, C = node("a", "m1", "192.0.2.1"), node("b", "m2", "192.0.2.2", "2001:db8::2"), node("c", "m2", "10.0.2.15")
 D = node("d", "m4", "10.0.2.15")
+# Of these no kubelet has reported anything, or no machine ID.
+BARE: list[Json] = [{"metadata": {"name": "e"}}, {"metadata": {"name": "f"}, "status": {}}, node("g")]
 
 
 @pytest.mark.parametrize(
@@ -50,10 +52,13 @@ D = node("d", "m4", "10.0.2.15")
         ("m9", [], []),
         # not the address of a service outside
         ("", ["203.0.113.1"], []),
+        ("m9", [" 192.0.2.1\n"], ["a"]),
+        ("m9", ["a"], []),
     ],
 )
 def test_which_node_a_host_is(machine: str, addresses: list[str], expected: list[str]) -> None:
-    assert memory.owners([A, B, C, D], machine, addresses) == expected
+    assert memory.owners([A, B, C, D, *BARE], machine, addresses) == expected
+    assert memory.owners([A, B, C, D, BARE[2]], machine, addresses) == expected
 
 
 def test_two_nodes_that_may_be_the_host_are_named() -> None:
@@ -85,6 +90,18 @@ def test_a_node_of_another_name_is_named(clock: Clock) -> None:
     assert plane.manage(name="gone", machine_id="m9", on_absent="ignore")["in_cluster"] is False
     with pytest.raises(DrainError, match="the host is Node b"):
         plane.manage(name="gone", machine_id="m2", on_absent="ignore")
+
+
+def test_a_node_of_which_nothing_is_known_is_not_the_host() -> None:
+    params = {"name": "e", "machine_id": "m1", "addresses": [], "on_absent": "fail"}
+    assert message_of(DrainError, memory.find, [A, *BARE], params, "Draining node e") == (
+        "Draining node e: this Node is not proven to be the host. Its machineID is not known and the host's is m1; its "
+        "InternalIP is not known and the host has no address given; the host is Node a, set that name (gpu_node_name). "
+        "Nothing was changed"
+    )
+    assert message_of(DrainError, memory.find, [], params, "Draining node e") == (
+        "Draining node e: the cluster has no node of this name, nor the host. Its nodes are: none"
+    )
 
 
 def test_a_host_has_to_be_described() -> None:
@@ -134,13 +151,32 @@ def test_an_annotation_that_is_not_ours(text: str) -> None:
 
 def test_a_node_that_changes_meanwhile_is_written_again() -> None:
     plane = Plane([])
-    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 3
+    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 9
     plane.manage()
     assert plane.cordoned
     plane = Plane([])
-    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 99
+    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 10
     with pytest.raises(DrainError, match="others keep changing this Node: conflict"):
         plane.manage()
+
+
+@pytest.mark.parametrize(("again", "text"), [(False, ""), (True, ", and created again")])
+def test_a_node_that_was_deleted_meanwhile_is_not_written(clock: Clock, again: bool, text: str) -> None:
+    plane = Plane([FREE])
+    get = plane.get
+    other = node("a", "m1", "192.0.2.1", metadata={"uid": "o", "resourceVersion": "1"})
+
+    def changed(path: str, doing: str) -> Json:
+        if path == "/api/v1/nodes/a":
+            return copy.deepcopy(other) if again else None
+        return get(path, doing)
+
+    plane.get = changed  # type: ignore[method-assign]
+    assert message_of(DrainError, plane.manage) == (
+        f"Cordon node a: a test: the Node has been deleted{text}. The node is not cordoned by this run"
+    )
+    assert (plane.cordoned, plane.note, plane.evicted) == (False, None, [])
+    assert plane.lease["spec"]["holderIdentity"] == ""
 
 
 def test_a_node_that_another_user_has_cordoned_is_left_alone() -> None:
@@ -151,6 +187,15 @@ def test_a_node_that_another_user_has_cordoned_is_left_alone() -> None:
     assert (plane.note, plane.evicted, plane.lease) == (None, [], None)
     result = plane.manage(state="uncordoned")
     assert (result["changed"], plane.cordoned) == (False, True)
+
+
+def test_a_cordon_whose_annotation_somebody_has_removed_is_left_alone(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    del plane.node["metadata"]["annotations"]
+    assert message_of(DrainError, plane.manage) == (
+        f"Draining node a: {MANAGER} has cordoned it, so it is left alone. Once it may be worked on: kubectl uncordon a"
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,6 +227,7 @@ def test_whose_cordon_it_is(clock: Clock, fields: Json, who: str) -> None:
     assert (
         result["actions"][1] == f"Remove the annotation {memory.NOTE} from node a: {who} has cordoned it since run one"
     )
+    assert result["diff"][0]["after"] == f"unschedulable: true\n{memory.NOTE}: null\n"
     assert [(row["live"], row["status"]) for row in result["resources"]] == [
         (f"the annotation is stale: {who} has cordoned it since run one", "drift")
     ]
@@ -195,7 +241,9 @@ def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
     plane.node["spec"] = {}
     plane.node["metadata"]["managedFields"] = owned()
     removed = f"Remove the annotation {memory.NOTE} from node a: it was uncordoned since run one cordoned it"
-    assert removed in plane.manage(True, run="two", state="uncordoned")["actions"]
+    foreseen = plane.manage(True, run="two", state="uncordoned")
+    assert removed in foreseen["actions"]
+    assert foreseen["diff"][0]["after"] == f"unschedulable: false\n{memory.NOTE}: null\n"
     assert plane.note is not None
     # Another run may have it drained at the moment.
     lease_of(plane, "three", 60).take("b")
@@ -208,9 +256,67 @@ def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
     assert (plane.note, plane.cordoned) == (None, False)
 
 
+def test_a_note_is_stale_only_until_somebody_cordons_the_node_again(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.manage(state="failed", failure="x")
+    before = copy.deepcopy(plane.node)
+    plane.node["spec"] = {}
+    get = plane.get
+
+    def read(path: str, doing: str) -> Json:
+        if doing.startswith("Remove the annotation"):
+            plane.node = copy.deepcopy(before)
+        return get(path, doing)
+
+    plane.get = read  # type: ignore[method-assign]
+    plane.manage(run="two", state="uncordoned")
+    assert plane.node == before
+
+
+@pytest.mark.parametrize("state", ["drained", "uncordoned"])
+def test_a_cordon_that_came_just_before_a_write_is_left(clock: Clock, state: str) -> None:
+    plane = Plane([FREE], [])
+    if state == "uncordoned":
+        plane.manage()
+    plane.written, plane.evicted = [], []
+    get = plane.get
+
+    def read(path: str, doing: str) -> Json:
+        if doing.startswith(("Cordon", "Uncordon")):
+            plane.node["spec"]["unschedulable"] = True
+            plane.node["metadata"]["managedFields"] = owned("kubectl")
+        return get(path, doing)
+
+    plane.get = read  # type: ignore[method-assign]
+    with pytest.raises(DrainError, match="kubectl has cordoned it, so it is left alone"):
+        plane.manage(state=state)
+    assert (plane.written, plane.evicted) == ([], [])
+
+
+def test_a_node_that_another_run_has_taken_over_in_the_wait_is_left(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = Plane([])
+    plane.manage()
+    slept = clock.sleep
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        plane.node["metadata"]["annotations"] = {memory.NOTE: json.dumps({**plane.note, "run": "two"})}
+        plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert message_of(DrainError, plane.manage, state="uncordoned", wait_ready=True) == (
+        "Uncordoning node a: run one no longer keeps it cordoned. The node is not cordoned by this run"
+    )
+    assert (plane.cordoned, plane.note["run"], plane.note["failed"]) == (True, "two", None)
+
+
 def test_a_cordon_that_came_meanwhile_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     plane = Plane([])
     plane.manage()
+    plane.manage(state="failed", failure="x")
     plane.node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     slept = clock.sleep
 
@@ -226,16 +332,21 @@ def test_a_cordon_that_came_meanwhile_is_left(clock: Clock, monkeypatch: pytest.
     assert plane.note["failed"] is None
 
 
-def test_a_note_that_another_run_has_taken_over_is_left(clock: Clock) -> None:
+@pytest.mark.parametrize("change", ["run", "cordon", "note"])
+def test_a_node_that_another_run_or_user_has_taken_over_is_left(clock: Clock, change: str) -> None:
     plane = Plane([FREE], [FREE], [FREE], [])
     waits = plane.items
 
     def items(path: str, doing: str, query: Json = None) -> Json:
-        if plane.evicted:
+        if plane.evicted and change == "run":
             plane.node["metadata"]["annotations"][memory.NOTE] = json.dumps({**plane.note, "run": "two"})
+        elif plane.evicted and change == "cordon":
+            plane.node["metadata"]["managedFields"] = owned("kubectl")
+        elif plane.evicted:
+            plane.node["metadata"]["annotations"] = {}
         return waits(path, doing, query)
 
     plane.items = items  # type: ignore[method-assign]
     with pytest.raises(DrainError, match="run one no longer keeps it cordoned. The node is not cordoned by this run"):
         plane.manage()
-    assert (plane.note["run"], plane.note["step"], plane.note["failed"]) == ("two", "cordoned", None)
+    assert plane.written == ["Cordon node a: a test"]

@@ -62,6 +62,34 @@ def test_a_check_that_is_not_known_never_passes(change: Json, error: str) -> Non
     assert report["nodes"][0]["verdict"] == "unknown"
 
 
+def test_each_check_has_a_line_of_its_own_in_the_table() -> None:
+    fabric = Fabric("ab")
+    fabric.wanted["tests"] += ["memlock", "ibv_devinfo"]
+    found = {"memlock": True, "ibv_devinfo": False}
+    for node in fabric.nodes.values():
+        node["checks"] = [{"rail": rail, "test": test, "ok": ok} for rail in (0, 1) for test, ok in found.items()]
+    del fabric.nodes["b"]["checks"][3]
+    report = fabric.report()
+    assert ("memlock on every node and rail: 4 pass\nibv_devinfo on every node and rail: 1 unknown, 3 fail\n") in table(
+        report
+    )
+    assert report["reasons"] == [
+        "ibv_devinfo: node a, rail 0, node a, rail 1, node b, rail 0: ibv_devinfo gave no reason",
+        "ibv_devinfo: node b, rail 1: no result came back",
+    ]
+
+
+def test_a_check_without_a_result_has_the_problems_of_its_node() -> None:
+    fabric = Fabric("ab")
+    fabric.wanted["tests"].append("memlock")
+    fabric.nodes["b"]["problems"] = ["no python3", "no RDMA device"]
+    checks = [(check["node"], check["verdict"], check["error"]) for check in fabric.report()["checks"]]
+    assert checks[::2] == [
+        ("a", "unknown", "no result came back"),
+        ("b", "unknown", "no result: no python3; no RDMA device"),
+    ]
+
+
 def test_checks_alone_are_something_that_was_asked_for() -> None:
     fabric = Fabric("ab", tests=())
     fabric.results = []

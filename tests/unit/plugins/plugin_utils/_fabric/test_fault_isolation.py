@@ -73,6 +73,16 @@ def test_two_nodes_cannot_be_told_apart_unless_a_port_tells() -> None:
     assert "the port is DOWN, not ACTIVE; rail 0: node b" in report["suspects"][0]["why"]
 
 
+def test_a_port_is_not_to_blame_for_another_rail_than_its_own() -> None:
+    report = Fabric("ab").slow().port("b", 1, state="DOWN").report()
+    assert blamed(report) == [("rail", None, 0), ("port", "b", 1)]
+
+
+def test_what_explains_most_is_named_first_and_then_by_the_nodes() -> None:
+    fabric = Fabric("abcdef").slow("ab", [0]).slow("e", [0]).slow("d", [1]).slow("f")
+    assert blamed(fabric.report()) == [("node", "f", None), ("port", "d", 1), ("port", "e", 0), ("pair", ["a", "b"], 0)]
+
+
 def test_rails_that_fail_alike_are_one_reason() -> None:
     report = Fabric().slow().report()
     assert report["reasons"] == [

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Input that is refused."""
+"""Input that is refused, and what is left out of the rest."""
 
 from __future__ import annotations
 
@@ -72,6 +72,21 @@ REFUSED: list[tuple[str, Json, str]] = [
 @pytest.mark.parametrize(("path", "value", "message"), REFUSED)
 def test_what_is_refused(path: str, value: Json, message: str) -> None:
     assert message_of(VerdictError, changed(path, value).report) == "Could not judge the fabric: " + message
+
+
+def test_empty_texts_say_nothing() -> None:
+    fabric = Fabric("ab", 1).port("a", 0, netdev="")
+    fabric.nodes["a"].update(problems=[None, "", "mlx5_1 cannot be read"], busy=[""], pod="")
+    report = fabric.report()
+    assert report["reasons"] == ["node a: mlx5_1 cannot be read"]
+    node = report["nodes"][0]
+    assert (node["problems"], node["busy"], node["pod"]) == (["mlx5_1 cannot be read"], [], None)
+    assert node["rails"][0]["netdev"] is None
+
+
+@pytest.mark.parametrize(("value", "read"), [(0, None), (-1, None), (1e9, None), (math.nan, None), (0.5, 0.5), (1, 1)])
+def test_a_rate_that_cannot_be_is_not_known(value: float, read: float | None) -> None:
+    assert changed("nodes.a.rails.0.rate_gbps", value).report()["nodes"][0]["rails"][0]["rate_gbps"] == read
 
 
 def test_the_time_has_to_be_a_text() -> None:

@@ -87,6 +87,29 @@ def test_a_rail_that_is_slow_everywhere() -> None:
     assert (report["verdict"], blamed(report)) == ("fail", [("rail", None, 2)])
 
 
+# rates of the rails of each node -> the rails that are slow
+@pytest.mark.parametrize(
+    ("rates", "slow"),
+    [
+        ((200, 400, 400), [0]),
+        ((200, 400, None), []),
+        ((200, None, None), []),
+        ((None, 400, 400), []),
+        ((200, 400, 100), []),
+        ((400, 200, 200), []),
+        ((200, 400), [0]),
+        ((200,), []),
+    ],
+)
+def test_most_of_the_other_rails_tell_whether_one_is_slow(rates: tuple[float | None, ...], slow: list[int]) -> None:
+    fabric = Fabric("ab", len(rates))
+    for rail, rate in enumerate(rates):
+        for node in "ab":
+            fabric.port(node, rail, rate_gbps=rate)
+    found = [one["rail"] for one in fabric.report()["coherence"] if one["what"] == "rate_gbps"]
+    assert found == slow
+
+
 def test_a_port_that_is_down_does_not_count_in_comparisons() -> None:
     report = Fabric().port("b", 0, state="DOWN", rate_gbps=10.0, active_mtu=256).report()
     assert report["reasons"] == ["rail 0: node b (mlx5_0, ens0): the port is DOWN, not ACTIVE"]
