@@ -31,6 +31,7 @@ REQUIRED: dict[str, Json] = {
     "ssh_secret": {"name": "x", "namespace": "default", "owner": "x"},
     "training_job_check_info": {"objects": [OBJECT]},
     "training_job_info": {"kind": "pods", "name": "x"},
+    "transport_info": {"namespace": "default", "name": "x"},
     "whereabouts_pools": {},
 }
 
