@@ -90,7 +90,7 @@ def _networks(raw: Object, attachments: t.Mapping[str, Object]) -> t.Iterator[st
 def _requests(raw: Object, patterns: t.Sequence[str]) -> t.Iterator[str]:
     spec = raw["spec"]
     names = set()
-    for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
+    for container in spec["containers"] + (spec.get("initContainers") or []):
         resources = container.get("resources") or {}
         for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             matches = "/" in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -58,6 +58,9 @@ CONSENTS = {
 }
 
 
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/rdmaops-system/leases"
+
+
 class Overtaken:
     """An API server at which somebody else is always a little faster, a number of times."""
 
@@ -65,13 +68,16 @@ class Overtaken:
         self.times, self.code = times, code
         self.raw: Json = None
 
-    def get(self, _path: str, _doing: str) -> Json:
+    def get(self, path: str, _doing: str) -> Json:
+        assert path == LEASES + "/rdmaops-gpu-fabric-maintenance"
         return copy.deepcopy(self.raw)
 
-    def create(self, _path: str, body: Json, doing: str, dry_run: bool = False) -> Json:
-        return self.replace(_path, body, doing)
+    def create(self, path: str, body: Json, doing: str, dry_run: bool = False) -> Json:
+        assert path == LEASES
+        return self.replace(path + "/" + body["metadata"]["name"], body, doing)
 
-    def replace(self, _path: str, body: Json, doing: str) -> Json:
+    def replace(self, path: str, body: Json, doing: str) -> Json:
+        assert path == LEASES + "/rdmaops-gpu-fabric-maintenance"
         if self.times:
             self.times -= 1
             raise ApiError(doing, self.code)

@@ -65,6 +65,21 @@ def test_when_the_lease_of_another_run_ends(clock: Clock, spec: Json, seconds: f
     assert server.raw["spec"]["holderIdentity"] == "one"
 
 
+def test_the_lease_that_is_made(clock: Clock) -> None:
+    server = Overtaken(0)
+    lease_of(server, "one").take("a")
+    assert server.raw == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": "rdmaops-gpu-fabric-maintenance",
+            "namespace": "rdmaops-system",
+            "annotations": {"rdmaops.gpu-fabric/nodes": "a"},
+        },
+        "spec": {"holderIdentity": "one", "leaseDurationSeconds": 600, "acquireTime": NOW, "renewTime": NOW},
+    }
+
+
 def test_a_lease_without_anything_is_free() -> None:
     server = Overtaken(0)
     server.raw = {"metadata": {"resourceVersion": "7"}}
@@ -248,16 +263,20 @@ def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock) -> No
 
 
 @pytest.mark.parametrize(
-    ("state", "doing", "cordoned"),
-    [("drained", "Cordon node a: a test", False), ("uncordoned", "Uncordon node a", True)],
+    ("run", "state", "doing", "cordoned"),
+    [
+        ("one", "drained", "Cordon node a: a test", False),
+        ("one", "uncordoned", "Uncordon node a", True),
+        ("three", "uncordoned", "Continue with node a, which run one cordoned", True),
+    ],
 )
 def test_a_run_that_has_just_lost_the_lease_does_not_write(
-    clock: Clock, state: str, doing: str, cordoned: bool
+    clock: Clock, run: str, state: str, doing: str, cordoned: bool
 ) -> None:
     plane = Plane([])
     if cordoned:
         plane.manage()
-    plane.written = []
+    plane.lease, plane.written = None, []
     get = plane.get
 
     def read(path: str, about: str) -> Json:
@@ -266,8 +285,8 @@ def test_a_run_that_has_just_lost_the_lease_does_not_write(
         return get(path, about)
 
     plane.get = read  # type: ignore[method-assign]
-    with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
-        plane.manage(state=state)
+    with pytest.raises(DrainError, match=f"the run {run} has lost it; the run two holds it now"):
+        plane.manage(run=run, state=state)
     assert doing not in plane.written
     assert plane.cordoned is cordoned
 

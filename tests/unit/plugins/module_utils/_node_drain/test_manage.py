@@ -229,6 +229,9 @@ def test_an_api_server_that_boots_with_the_node_is_waited_for(clock: Clock, wait
         plane.manage(check, state="uncordoned", wait_ready=wait_ready)
     assert clock.now - began == (60 if waits else 0)
     assert plane.cordoned
+    with pytest.raises(ApiError, match="connection refused"):
+        plane.manage()
+    assert clock.now - began == (60 if waits else 0)
     plane.errors = [("Listing the nodes", away)] * 3
     if waits:
         plane.manage(state="uncordoned", wait_ready=True)

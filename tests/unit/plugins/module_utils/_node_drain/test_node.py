@@ -87,7 +87,9 @@ def test_a_node_of_another_name_is_named(clock: Clock) -> None:
         plane.manage(name="gone", machine_id="m2")
     with pytest.raises(DrainError, match="no node of this name, nor the host"):
         plane.manage(name="gone", machine_id="m9")
-    assert plane.manage(name="gone", machine_id="m9", on_absent="ignore")["in_cluster"] is False
+    result = plane.manage(name="gone", machine_id="m9", on_absent="ignore")
+    assert (result.pop("in_cluster"), result.pop("changed"), result.pop("maintenance")) == (False, False, None)
+    assert result == {"actions": [], "diff": [], "pods": [], "resources": [], "waiting_for": []}
     with pytest.raises(DrainError, match="the host is Node b"):
         plane.manage(name="gone", machine_id="m2", on_absent="ignore")
 
@@ -102,6 +104,12 @@ def test_a_node_of_which_nothing_is_known_is_not_the_host() -> None:
     assert message_of(DrainError, memory.find, [], params, "Draining node e") == (
         "Draining node e: the cluster has no node of this name, nor the host. Its nodes are: none"
     )
+
+
+def test_a_node_that_is_ready_lacks_nothing() -> None:
+    assert memory.not_ready({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "") == ""
+    for bare in BARE:
+        assert memory.not_ready(bare, "") == "Ready is not known (no message)"
 
 
 def test_a_host_has_to_be_described() -> None:
@@ -294,8 +302,9 @@ def test_a_cordon_that_came_just_before_a_write_is_left(clock: Clock, state: str
     assert (plane.written, plane.evicted) == ([], [])
 
 
-def test_a_node_that_another_run_has_taken_over_in_the_wait_is_left(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("change", ["run", "uncordoned", "returned"])
+def test_a_node_that_another_run_or_user_has_taken_over_in_the_wait_is_left(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     plane = Plane([])
     plane.manage()
@@ -303,14 +312,20 @@ def test_a_node_that_another_run_has_taken_over_in_the_wait_is_left(
 
     def sleep(seconds: float) -> None:
         slept(seconds)
-        plane.node["metadata"]["annotations"] = {memory.NOTE: json.dumps({**plane.note, "run": "two"})}
+        if change == "run":
+            plane.node["metadata"]["annotations"][memory.NOTE] = json.dumps({**plane.note, "run": "two"})
+        else:
+            plane.node["spec"] = {}
+        if change == "returned":
+            plane.node["metadata"]["annotations"] = {}
+        plane.written = []
         plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
 
     monkeypatch.setattr(time, "sleep", sleep)
     assert message_of(DrainError, plane.manage, state="uncordoned", wait_ready=True) == (
         "Uncordoning node a: run one no longer keeps it cordoned. The node is not cordoned by this run"
     )
-    assert (plane.cordoned, plane.note["run"], plane.note["failed"]) == (True, "two", None)
+    assert plane.written == []
 
 
 def test_a_cordon_that_came_meanwhile_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
