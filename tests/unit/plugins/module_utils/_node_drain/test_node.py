@@ -110,6 +110,17 @@ def test_a_node_that_is_ready_lacks_nothing() -> None:
     assert memory.not_ready({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "") == ""
     for bare in BARE:
         assert memory.not_ready(bare, "") == "Ready is not known (no message)"
+        assert memory.extended(bare) == {}
+        assert memory.shortage(bare, {"before": {"allocatable": {"rdma/hca": "1"}}}) == [("rdma/hca", "1", "0")]
+        assert memory.shortage(bare, {"before": {}}) == []
+
+
+def test_an_api_server_without_nodes_has_none_of_the_name() -> None:
+    plane = Plane([])
+    plane.items = lambda *_arguments: None  # type: ignore[method-assign]
+    assert message_of(DrainError, plane.manage) == (
+        "Draining node a: the cluster has no node of this name, nor the host. Its nodes are: none"
+    )
 
 
 def test_a_host_has_to_be_described() -> None:
