@@ -47,10 +47,12 @@ def test_what_a_drain_reports(clock: Clock) -> None:
         ("p", "evict", "Job train"),
         ("q", "wait", "is being deleted, due x, held by f/g"),
     ]
-    assert [(row["kind"], row["name"], row["status"]) for row in result["resources"]] == [
-        ("node", "a", "drift"),
-        ("pod", "ml/p", "drift"),
-        ("pod", "ml/q", "drift"),
+    assert [
+        tuple(row[key] for key in ("kind", "name", "live", "desired", "status")) for row in result["resources"]
+    ] == [
+        ("node", "a", "schedulable", "drained", "drift"),
+        ("pod", "ml/p", "present", "absent", "drift"),
+        ("pod", "ml/q", "present", "absent", "drift"),
     ]
     assert plane.lease["spec"]["holderIdentity"] == "one"
     assert plane.note == {
@@ -74,6 +76,15 @@ def test_what_a_drain_reports(clock: Clock) -> None:
     again = plane.manage()
     assert (again["changed"], again["maintenance"]["step"]) == (False, "drained")
     assert [(row["live"], row["status"]) for row in again["resources"]] == [("drained", "in_sync")]
+    # A pod that tolerates the cordon has come.
+    plane.looks = [[FREE]]
+    later = plane.manage(True)
+    assert [(row["live"], row["status"]) for row in later["resources"]] == [("drained", "drift"), ("present", "drift")]
+    assert later["actions"] == [
+        "Evict the pod ml/p (Job train)",
+        "Wait until ml/p are gone",
+        "Note on node a that it is drained",
+    ]
 
 
 def test_what_a_pod_needed_consent_for_is_reported() -> None:

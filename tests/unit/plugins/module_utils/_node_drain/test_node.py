@@ -85,8 +85,10 @@ def test_a_node_of_another_name_is_named(clock: Clock) -> None:
     assert "and the host's is not given; its InternalIP is not known and the host has 192" in message
     with pytest.raises(DrainError, match=r"no node of this name; the host is Node b, .*\. Its nodes are: a, b, x$"):
         plane.manage(name="gone", machine_id="m2")
-    with pytest.raises(DrainError, match="no node of this name, nor the host"):
-        plane.manage(name="gone", machine_id="m9")
+    for state, doing in (("drained", "Draining"), ("uncordoned", "Uncordoning"), ("failed", "Noting a failure on")):
+        assert message_of(DrainError, plane.manage, name="gone", machine_id="m9", state=state, failure="x") == (
+            f"{doing} node gone: the cluster has no node of this name, nor the host. Its nodes are: a, b, x"
+        )
     result = plane.manage(name="gone", machine_id="m9", on_absent="ignore")
     assert (result.pop("in_cluster"), result.pop("changed"), result.pop("maintenance")) == (False, False, None)
     assert result == {"actions": [], "diff": [], "pods": [], "resources": [], "waiting_for": []}
@@ -273,6 +275,25 @@ def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
     assert "Cordon node a: a test" in plane.manage(True, run="two")["actions"]
     assert removed in plane.manage(run="two", state="uncordoned")["actions"]
     assert (plane.note, plane.cordoned) == (None, False)
+
+
+def test_a_stale_note_stays_if_another_run_has_the_lease_meanwhile(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.manage(state="failed", failure="x")
+    plane.node["spec"] = {}
+    before = copy.deepcopy(plane.node)
+    get = plane.get
+
+    def read(path: str, doing: str) -> Json:
+        if doing.startswith("Remove the annotation"):
+            plane.lease["spec"]["holderIdentity"] = "two"
+        return get(path, doing)
+
+    plane.get = read  # type: ignore[method-assign]
+    with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
+        plane.manage(state="uncordoned")
+    assert plane.node == before
 
 
 def test_a_note_is_stale_only_until_somebody_cordons_the_node_again(clock: Clock) -> None:

@@ -34,6 +34,7 @@ EVICTED: list[tuple[Json, str, list[str]]] = [
     (pod(limits={"cpu": "8", "hugepages-2Mi": "1Gi"}), "", []),
     (pod(limits={"nvidia.com/gpu": "0"}), "", []),
     ({**pod(), "status": {}}, "", []),
+    (pod(spec={"containers": [{"name": "c"}]}), "", []),
     (pod(limits={"amd.com/gpu": "1"}), rules.DEVICES, ["holds amd.com/gpu: 1"]),
     (pod(limits={"aliyun.com/gpu-mem": "4"}), rules.DEVICES, ["holds aliyun.com/gpu-mem: 4"]),
     (
