@@ -31,7 +31,7 @@ _LOOK_S = 30
 
 
 class TransportError(FabricError):
-    """There is no pod to look at."""
+    """No pod matches the options."""
 
 
 def parse(text: str, sign: str, at: float) -> Sample:

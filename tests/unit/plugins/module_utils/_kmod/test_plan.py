@@ -122,7 +122,7 @@ def test_absent(tmp_path: Path, before: str | None, gone: dict[str, str | None],
     assert not plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail").changed
 
 
-def test_the_steps_of_a_removal_are_told(tmp_path: Path) -> None:
+def test_a_removal_reports_its_steps(tmp_path: Path) -> None:
     write_tree(tmp_path, {OURS: TEXT})
     decision = Decision()
     add_to(make(tmp_path, state="absent"), decision)

@@ -210,7 +210,7 @@ def test_a_node_that_another_user_has_cordoned_is_left_alone() -> None:
     assert (result["changed"], plane.cordoned) == (False, True)
 
 
-def test_a_cordon_whose_annotation_somebody_has_removed_is_left_alone(clock: Clock) -> None:
+def test_a_cordon_without_our_annotation_is_left_alone(clock: Clock) -> None:
     plane = Plane([])
     plane.manage()
     del plane.node["metadata"]["annotations"]
@@ -296,7 +296,7 @@ def test_a_stale_note_stays_if_another_run_has_the_lease_meanwhile(clock: Clock)
     assert plane.node == before
 
 
-def test_a_note_is_stale_only_until_somebody_cordons_the_node_again(clock: Clock) -> None:
+def test_a_stale_note_counts_again_once_the_node_is_cordoned(clock: Clock) -> None:
     plane = Plane([])
     plane.manage()
     plane.manage(state="failed", failure="x")

@@ -288,7 +288,7 @@ def test_a_namespace_that_comes_after_the_switch_is_not_in_its_way(tmp_path: Pat
 @pytest.mark.parametrize(
     ("has", "following", "would_help", "stale"), [(False, "exclusive", True, False), (True, None, None, None)]
 )
-def test_nothing_is_told_of_an_initramfs_that_is_not_there_or_cannot_be_read(
+def test_a_missing_or_unreadable_initramfs_is_not_reported(
     tmp_path: Path, has: bool, following: str | None, would_help: bool | None, stale: bool | None
 ) -> None:
     host = FakeHost(tmp_path, files=OURS, spaces=[POD])

@@ -110,7 +110,7 @@ def test_what_is_unknown_has_a_reason(name: str) -> None:
     [({"shared": True}, 100 * MIB, "tcp"), ({"shared": True}, 0, "idle"), ({"host_network": True}, 0, "idle")],
 )
 def test_what_is_known_of_devices_that_others_share(more: Json, netdev_bytes: int, transport: str) -> None:
-    """If nobody uses them, this pod does not either."""
+    """Counters that stand still exclude this pod, too."""
     assert verdict(*STILL, netdev_bytes, **more)["transport"] == transport
 
 

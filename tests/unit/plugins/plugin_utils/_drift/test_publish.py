@@ -118,10 +118,10 @@ def test_room_is_used_to_the_last_object() -> None:
 
 def test_reasons_that_are_too_many() -> None:
     ten = [f"gpu-{number}: not come to" for number in range(10)]
-    for others, told in ((0, []), (1, ["and 1 more"]), (990, ["and 990 more"])):
+    for others, last in ((0, []), (1, ["and 1 more"]), (990, ["and 990 more"])):
         cut = artifact({**WHOLE, "incomplete": [*ten, *["gpu: not come to"] * others]}, 2000)
         assert size(cut) <= 2000
-        assert cut["incomplete"] == [*ten, *told]
+        assert cut["incomplete"] == [*ten, *last]
 
 
 def packed(text: bytes) -> str:
