@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import site
-from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, copied
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, VARIABLES, copied
 
 Json = t.Any
 LOOK = "Look at the mode of the RDMA subsystem"
@@ -54,9 +54,8 @@ class Fleet:
 
     def run(self, *arguments: str, as_a_user: bool = False, **variables: Json) -> site.Run:
         extra = {
-            "ansible_become": False,
+            **VARIABLES,
             "node_maintenance_lock_path": str(self.place / "lock"),
-            "__node_maintenance_api_server": "{{ test_memory }}/kube-apiserver.yaml",
             **variables,
         }
         argv = site.hosts(self.place, {"gpu_nodes": {"hosts": self.hosts}}, extra)

@@ -14,6 +14,12 @@ RAILS = [{"name": f"mlx5_{n}", "pci_address": f"0000:{n:02x}:00.0", "node_guid":
 SOFT = {"name": "rxe0", "pci_address": None, "node_guid": "5054:00ff:fe12:3456"}
 # As kernel names become names by PCI address.
 RENAMED = [{**rail, "name": f"rocep{n}s0"} for n, rail in enumerate(RAILS, 1)]
+# What the role looks at on a host is the machine's of the test, whatever this one has run.
+VARIABLES = {
+    "ansible_become": False,
+    "__node_maintenance_api_server": "{{ test_memory }}/kube-apiserver.yaml",
+    "__node_maintenance_device_plugins": "{{ test_memory }}/device-plugins",
+}
 
 HEAD = """#!/usr/bin/python
 import json, os, subprocess

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import typing as t
@@ -32,6 +33,9 @@ LIMIT_S = 120
 # What a kubelet sets (setupKernelTunables() in pkg/kubelet/cm/container_manager_linux.go).
 TUNABLES = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
             "kernel/keys/root_maxbytes")  # fmt: skip
+# What a kubelet makes whatever its --root-dir is (DevicePluginPath in k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1), and what
+# says to roles that a kubelet has run on a host.
+DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
 
 
 def address() -> str:
@@ -199,6 +203,7 @@ def restored(work: Path) -> t.Iterator[None]:
     """What a kubelet changes on its machine is as it was; it mounts its directory on itself, and volumes below."""
     places = [Path("/proc/sys") / name for name in TUNABLES]
     before = {place: place.read_text() for place in places if place.exists()}
+    made = [place for place in (DEVICE_PLUGINS, DEVICE_PLUGINS.parent) if not place.exists()]
     try:
         yield
     finally:
@@ -208,6 +213,8 @@ def restored(work: Path) -> t.Iterator[None]:
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             if line.split()[1].startswith(f"{work}/"):
                 subprocess.run(["umount", line.split()[1]], capture_output=True, timeout=60, check=False)
+        for place in filter(Path.exists, made):
+            shutil.rmtree(place)
 
 
 __all__ = ["NAME", "Node", "node"]

@@ -25,7 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import NEW_BOOT
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import cordoned, end_lease, holder, note
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID as BEFORE
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
-from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, RENAMED, SOFT, copied
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, RENAMED, SOFT, VARIABLES, copied
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
     HERE,
     PROGRAM,
@@ -99,12 +99,11 @@ class Site:
         if plane:
             groups["kubernetes_control_plane"] = {"hosts": {plane: {}}}
         extra = {
-            "ansible_become": False,
+            **VARIABLES,
             "node_maintenance_reboot_ok": True,
             "node_maintenance_kubeconfig": str(self.lab.plane.kubeconfig),
             "node_maintenance_ready_timeout": 5,
             "node_maintenance_lock_path": str(self.place / "lock"),
-            "__node_maintenance_api_server": "{{ test_memory }}/kube-apiserver.yaml",
             **variables,
         }
         return [*hosts(self.place, {"all": {"children": groups}}, extra), "rdmaops.gpu_fabric.reboot", *more]
