@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .._pod_exec import files
 from .._pod_exec import run as pod_exec_run
 from .._pod_exec.run import ContainerError, PodExec
 from .host import Host, Server, default_route
@@ -19,7 +20,6 @@ CAP_IPC_LOCK = 14
 _LOOK_S = 30
 
 _WHICH = 'case $(command -v "$1") in ?*) echo "$1";; esac'
-_TEXTS = 'sign=$1; shift; for one in "$@"; do echo "$sign"; cat "$one" 2>&1 || echo "$sign-"; done'
 _REAL_PATHS = 'for path in "$@"; do readlink -f "$path" 2>/dev/null || echo; done'
 _MEMLOCK = re.compile(r"(?m)^Max locked memory\s+(unlimited|\d{1,20})\s")
 _EFFECTIVE = re.compile(r"(?m)^CapEff:\s+([0-9a-f]{16})$")
@@ -73,8 +73,9 @@ class Pod(Host):
 
     def texts(self, paths: t.Sequence[str]) -> list[str]:
         sign = pod_exec_run.new_mark()
-        status, text = self.run(["sh", "-c", _TEXTS, "sh", sign, *paths], _LOOK_S)
-        return texts_in(text, sign, len(paths)) if status == 0 else [""] * len(paths)
+        status, text = self.run(files.argv(sign, paths), _LOOK_S)
+        texts = files.parse(text, sign) if status == 0 else {}
+        return [texts.get(path, "") for path in paths]
 
     def real_paths(self, paths: t.Sequence[str]) -> list[str]:
         status, text = self.run(["sh", "-c", _REAL_PATHS, "sh", *paths], _LOOK_S)
@@ -108,10 +109,4 @@ def memlock_in(limits: str, status: str) -> tuple[str, bool] | None:
     return limit.group(1), bool(int(effective.group(1), 16) & 1 << CAP_IPC_LOCK)
 
 
-def texts_in(text: str, sign: str, number: int) -> list[str]:
-    """Files that were printed with a line before each, and another after one that cannot be read."""
-    texts = ["" if part.endswith(sign + "-\n") else part for part in text.split(sign + "\n")[1:]]
-    return [*texts, *[""] * number][:number]
-
-
-__all__ = ("CAP_IPC_LOCK", "Pod", "memlock_in", "texts_in")
+__all__ = ("CAP_IPC_LOCK", "Pod", "memlock_in")

@@ -14,6 +14,7 @@ import typing as t
 
 from .._errors import FabricError
 from .._kubernetes.client import Client, Object, path
+from .._pod_exec import files
 from .._pod_exec import run as pod_exec_run
 from .._pod_exec.api import ApiExec, container_in
 from .._pod_exec.run import ContainerError, PodExec
@@ -24,8 +25,6 @@ NETDEVS = "/proc/self/net/dev"
 MODE = "/sys/module/ib_core/parameters/netns_mode"
 _PORTS = "/sys/class/infiniband/*/ports/*/"
 PATTERNS = (NETDEVS, MODE, *(_PORTS + traffic.file_of(name) for name in traffic.NAMES))
-# Patterns without a match stay as they are. What a driver lists and refuses to read has no text.
-_LOOK = 'sign=$1; shift; for file in $*; do [ ! -r "$file" ] || { echo "$sign $file"; cat "$file" 2>&1 || :; }; done'
 _PORT = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/[a-z_]+/(\w+)\Z")
 _LOOK_S = 30
 
@@ -36,12 +35,9 @@ class TransportError(FabricError):
 
 def parse(text: str, sign: str, at: float) -> Sample:
     """Read what the look printed. ValueError: it is something else."""
-    files: dict[str, str] = {}
-    for part in text.split(sign + " ")[1:]:
-        name, _newline, content = part.partition("\n")
-        files[name] = content
+    texts = files.parse(text, sign)
     ports: dict[str, dict[str, int]] = {}
-    for name, content in files.items():
+    for name, content in texts.items():
         match = _PORT.match(name)
         if match:
             device, port, counter = match.groups()
@@ -50,15 +46,14 @@ def parse(text: str, sign: str, at: float) -> Sample:
             if number is not None:
                 numbers[counter] = number
     # A bool parameter (ib_core: netns_mode), Y or N.
-    mode = {"Y": True, "N": False}.get(files.get(MODE, "").strip())
-    netdevs = {name: sum(both) for name, both in traffic.netdevs(files.get(NETDEVS, "")).items()}
+    mode = {"Y": True, "N": False}.get(texts.get(MODE, "").strip())
+    netdevs = {name: sum(both) for name, both in traffic.netdevs(texts.get(NETDEVS, "")).items()}
     return Sample(at, ports, netdevs, mode)
 
 
 def look(pod_exec: PodExec) -> Sample:
     sign = pod_exec_run.new_mark()
-    argv = ["sh", "-c", _LOOK, "sh", sign, *PATTERNS]
-    done = pod_exec_run.run(pod_exec, argv, _LOOK_S, sign)
+    done = pod_exec_run.run(pod_exec, files.argv(sign, PATTERNS), _LOOK_S, sign)
     try:
         return parse(done.text, sign, time.monotonic())
     except ValueError as exc:

@@ -43,6 +43,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import prediction
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def import uses
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import cgroups, survey
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import files as pod_files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, netlink, nldev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output import ibv_devinfo, nvidia_smi
@@ -147,7 +148,7 @@ def procfs(text: str) -> None:
     for read in (node.swaps_in, node.cgroup_in, node.memory_in, listeners_in, network.mounts, host.default_route):
         read(text)
     pod.memlock_in(text, text)
-    pod.texts_in(text, "sign", 2)
+    pod_files.parse(text, "sign")
     node.version_in(text)
     node.conffile_in(text, "/etc/x")
 

@@ -9,8 +9,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import memlock_in, texts_in
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import api, crictl, run
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import memlock_in
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import api, crictl, files, run
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.stream import DOCUMENT, TEXT, Tail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
@@ -175,8 +175,8 @@ def test_the_end_of_something_long() -> None:
 
 
 def test_files_that_were_printed() -> None:
-    assert texts_in("S\na\nb\nS\ncat: no\nS-\nS\n", "S", 3) == ["a\nb\n", "", ""]
-    assert texts_in("", "S", 2) == ["", ""]
+    assert files.parse("S /x\na\nb\nS /y\ncat: no\nS-\nS /z\n", "S") == {"/x": "a\nb\n", "/y": "", "/z": ""}
+    assert files.parse("", "S") == {}
 
 
 def test_the_limit_of_locked_memory() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._transport import info
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._transport.judge import Sample
@@ -25,21 +26,20 @@ Inter-|   Receive                                                |  Transmit
 """
 
 
-def shown(tmp_path: Path, files: dict[str, str]) -> Sample:
+def shown(tmp_path: Path, contents: dict[str, str]) -> Sample:
     """Return what a look sees, with the files of a directory in place of the system's."""
-    for name, text in files.items():
+    for name, text in contents.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     patterns = [f"{tmp_path}{pattern}" for pattern in info.PATTERNS]
-    argv = ["sh", "-c", info._LOOK, "sh", "SIGN", *patterns]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(files.argv("SIGN", patterns), capture_output=True, text=True, check=True, timeout=20)
     return info.parse(done.stdout.replace(str(tmp_path), ""), "SIGN", 5.0)
 
 
 def test_a_shell_reads_what_is_there(tmp_path: Path) -> None:
     port = "sys/class/infiniband/%s/ports/%d/%s"
-    files = {
+    contents = {
         "proc/self/net/dev": DEV,
         "sys/module/ib_core/parameters/netns_mode": "N\n",
         port % ("mlx5_0", 1, "counters/port_xmit_data"): "700\n",
@@ -49,15 +49,15 @@ def test_a_shell_reads_what_is_there(tmp_path: Path) -> None:
         port % ("rxe0", 2, "hw_counters/link_downed"): "1\n",
     }
     counted = {"mlx5_0/1": {"port_xmit_data": 700}, "rxe0/1": {"sent_pkts": 5}, "rxe0/2": {"rcvd_pkts": 6}}
-    assert shown(tmp_path, files) == Sample(5.0, counted, {"lo": 200, "eth0": 1050}, False)
+    assert shown(tmp_path, contents) == Sample(5.0, counted, {"lo": 200, "eth0": 1050}, False)
 
 
 @pytest.mark.parametrize(("mode", "shared"), [("Y\n", True), ("N\n", False), ("?", None), (None, None)])
 def test_the_mode(tmp_path: Path, mode: str | None, shared: bool | None) -> None:
-    files = {"proc/self/net/dev": DEV}
+    contents = {"proc/self/net/dev": DEV}
     if mode is not None:
-        files["sys/module/ib_core/parameters/netns_mode"] = mode
-    assert shown(tmp_path, files) == Sample(5.0, {}, {"lo": 200, "eth0": 1050}, shared)
+        contents["sys/module/ib_core/parameters/netns_mode"] = mode
+    assert shown(tmp_path, contents) == Sample(5.0, {}, {"lo": 200, "eth0": 1050}, shared)
 
 
 def test_no_list_of_network_devices() -> None:
