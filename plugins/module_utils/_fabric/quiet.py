@@ -14,22 +14,18 @@ from .._rdma import traffic
 
 Counters = t.Mapping[str, t.Any]
 
-(_XMIT,) = traffic.INFINIBAND.sent
-(_PACKETS,) = traffic.PACKETS.sent
-_NAMES = (*(name for kind in traffic.KINDS for name in kind.sent), _PACKETS)
-
 
 def paths(device: str, port: int) -> list[str]:
     """The files that parse() reads."""
     place = "/sys/class/infiniband/%s/ports/%d/" % (device, port)
-    return ["/proc/self/net/dev", *(place + traffic.file_of(name) for name in _NAMES)]
+    return ["/proc/self/net/dev", *(place + traffic.file_of(name) for name in traffic.SENT)]
 
 
 def parse(texts: t.Sequence[str]) -> dict[str, t.Any]:
     """Read the counters of a network namespace: ``netdevs``, bytes in both directions by name; ``port``, what the
     driver counts. ValueError: it is no /proc/net/dev.
     """
-    counted = {name: traffic.number(text) for name, text in zip(_NAMES, texts[1:])}
+    counted = {name: traffic.number(text) for name, text in zip(traffic.SENT, texts[1:])}
     return {
         "netdevs": {name: sum(both) for name, both in traffic.netdevs(texts[0]).items()},
         "port": {name: value for name, value in counted.items() if value is not None},
@@ -46,6 +42,11 @@ class Measured(t.NamedTuple):
     allowed: int  # bytes a second beside the rails
 
 
+def _sent(before: Counters, after: Counters, kinds: t.Iterable[traffic.Kind]) -> int | None:
+    ends = [traffic.sent(numbers, kinds) for numbers in (before, after)]
+    return None if ends[0] is None or ends[1] is None else ends[1] - ends[0]
+
+
 def compare(before: Counters, after: Counters, measurement: Measured) -> dict[str, t.Any]:
     """Return ``quiet`` (None: the counters do not show it) with the reason and the numbers."""
     beside = {
@@ -53,13 +54,12 @@ def compare(before: Counters, after: Counters, measurement: Measured) -> dict[st
         for name, number in before["netdevs"].items()
         if name != "lo" and name not in measurement.rails and name in after["netdevs"]
     }
-    rdma = traffic.sent(before["port"], after["port"])
-    packets = [look["port"].get(_PACKETS) for look in (before, after)]
+    rdma, packets = (_sent(before["port"], after["port"], kinds) for kinds in (traffic.BYTES, traffic.PACKETS))
     numbers: dict[str, t.Any] = {
         "seconds": measurement.seconds,
         "sent_bytes": measurement.sent,
         "rdma_bytes": rdma,
-        "rdma_packets": None if None in packets else packets[1] - packets[0],
+        "rdma_packets": packets,
         "ethernet_bytes": beside,
         "allowed_bytes": int(measurement.allowed * measurement.seconds),
     }
@@ -76,10 +76,10 @@ def compare(before: Counters, after: Counters, measurement: Measured) -> dict[st
     elif any(number < 0 for number in beside.values()) or (rdma is not None and rdma < 0):
         why = "counters went backwards: they were reset"
     elif rdma is None:
-        counted = "" if numbers["rdma_packets"] is None else ", only packets (%d)" % numbers["rdma_packets"]
+        counted = "" if packets is None else ", only packets (%d)" % packets
         why = "%s counts no bytes%s" % (measurement.device, counted)
-    elif after["port"].get(_XMIT) == traffic.FULL:
-        why = "the counter port_xmit_data of %s is full" % measurement.device
+    elif traffic.full(after["port"]):
+        why = "a counter of %s is full" % measurement.device
     elif measurement.sent is None:
         why = "the number of bytes sent is unknown"
     elif rdma < measurement.sent:

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What drivers count of a port's RDMA traffic.
+"""What drivers count of a port's RDMA traffic. Beside their bytes all of them count packets.
 
 * mlx5 and other InfiniBand: ``counters/port_xmit_data`` and ``port_rcv_data``, in octets divided by 4
   (Documentation/ABI/stable/sysfs-class-infiniband).
@@ -33,7 +33,7 @@ class Kind(t.NamedTuple):
     received: tuple[str, ...]
 
 
-KINDS = (
+BYTES = (
     Kind(4, ("port_xmit_data",), ("port_rcv_data",)),
     Kind(1, ("ip4OutOctets", "ip6OutOctets"), ("ip4InOctets", "ip6InOctets")),
     Kind(1, ("tx_bytes",), ("rx_bytes",)),
@@ -41,17 +41,24 @@ KINDS = (
     Kind(1, ("hw_tx_bytes_cnt",), ("hw_rx_bytes_cnt",)),
     Kind(1, ("sent_bytes",), ("rcvd_bytes",)),
 )
-PACKETS = Kind(1, ("sent_pkts",), ("rcvd_pkts",))
-# Without their 64 bit versions, these stop at the top.
-INFINIBAND = KINDS[0]
-FULL = 0xFFFFFFFF
-NAMES = tuple(name for kind in (*KINDS, PACKETS) for name in (*kind.sent, *kind.received))
+PACKETS = (
+    Kind(1, ("port_xmit_packets",), ("port_rcv_packets",)),
+    Kind(1, ("ip4OutPkts", "ip6OutPkts"), ("ip4InPkts", "ip6InPkts")),
+    Kind(1, ("tx_pkts",), ("rx_pkts",)),
+    Kind(1, ("tx_packets_cnt",), ("rx_packets_cnt",)),
+    Kind(1, ("hw_tx_packets_cnt",), ("hw_rx_packets_cnt",)),
+    Kind(1, ("sent_pkts",), ("rcvd_pkts",)),
+)
+SENT = tuple(name for kind in (*BYTES, *PACKETS) for name in kind.sent)
+NAMES = (*SENT, *(name for kind in (*BYTES, *PACKETS) for name in kind.received))
+_INFINIBAND = tuple(name for kinds in (BYTES, PACKETS) for name in (*kinds[0].sent, *kinds[0].received))
+# Where these stop without their 64 bit versions.
+_FULL = 0xFFFFFFFF
 
 
 def file_of(name: str) -> str:
     """Return the file of a counter below the directory of a port."""
-    infiniband = (*INFINIBAND.sent, *INFINIBAND.received)
-    return "%s/%s" % ("counters" if name in infiniband else "hw_counters", name)
+    return "%s/%s" % ("counters" if name in _INFINIBAND else "hw_counters", name)
 
 
 def number(text: str) -> int | None:
@@ -78,29 +85,45 @@ def netdevs(text: str) -> dict[str, Bytes]:
     return {name: Bytes(int(numbers[0]), int(numbers[8])) for name, numbers in columns.items()}
 
 
-def moved(before: Numbers, after: Numbers, names: t.Sequence[str], unit: int = 1) -> int | None:
-    """Return by how much counters rose together; None if they are not all there."""
-    if not all(name in before and name in after for name in names):
-        return None
-    return sum(after[name] - before[name] for name in names) * unit
+def _added(numbers: Numbers, kinds: t.Iterable[tuple[int, t.Sequence[str]]]) -> int | None:
+    for unit, names in kinds:
+        if all(name in numbers for name in names):
+            return unit * sum(numbers[name] for name in names)
+    return None
 
 
-def sent(before: Numbers, after: Numbers) -> int | None:
-    """Return the bytes that a port sent between two looks; None if its driver does not count them."""
-    return next((n for n in (moved(before, after, kind.sent, kind.unit) for kind in KINDS) if n is not None), None)
+def sent(numbers: Numbers, kinds: t.Iterable[Kind]) -> int | None:
+    """Return what a port has sent, of `BYTES` or `PACKETS`; None if its driver does not count that."""
+    return _added(numbers, ((kind.unit, kind.sent) for kind in kinds))
+
+
+def received(numbers: Numbers, kinds: t.Iterable[Kind]) -> int | None:
+    """Return what a port has received, of `BYTES` or `PACKETS`; None if its driver does not count that."""
+    return _added(numbers, ((kind.unit, kind.received) for kind in kinds))
+
+
+def both(numbers: Numbers, kinds: t.Iterable[Kind]) -> int | None:
+    """Return what a port has sent and received together, of `BYTES` or `PACKETS`."""
+    return _added(numbers, ((kind.unit, (*kind.sent, *kind.received)) for kind in kinds))
+
+
+def full(numbers: Numbers) -> bool:
+    """Return whether a counter does not rise any more."""
+    return any(numbers.get(name) == _FULL for name in _INFINIBAND)
 
 
 __all__ = (
-    "FULL",
-    "INFINIBAND",
-    "KINDS",
+    "BYTES",
     "NAMES",
     "PACKETS",
+    "SENT",
     "Bytes",
     "Kind",
+    "both",
     "file_of",
-    "moved",
+    "full",
     "netdevs",
     "number",
+    "received",
     "sent",
 )

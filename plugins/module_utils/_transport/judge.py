@@ -35,11 +35,13 @@ class Port(t.NamedTuple):
     packets_per_second: float | None
 
 
+def _rate(ends: t.Sequence[t.Mapping[str, int]], kinds: t.Iterable[traffic.Kind], seconds: float) -> float | None:
+    before, after = (traffic.both(numbers, kinds) for numbers in ends)
+    return None if before is None or after is None else round((after - before) / seconds, 1)
+
+
 def _port(before: t.Mapping[str, int], after: t.Mapping[str, int], seconds: float) -> Port:
-    moved = [traffic.moved(before, after, (*kind.sent, *kind.received), kind.unit) for kind in traffic.KINDS]
-    whole = next((number for number in moved if number is not None), None)
-    packets = traffic.moved(before, after, (*traffic.PACKETS.sent, *traffic.PACKETS.received))
-    return Port(*(None if number is None else round(number / seconds, 1) for number in (whole, packets)))
+    return Port(*(_rate((before, after), kinds, seconds) for kinds in (traffic.BYTES, traffic.PACKETS)))
 
 
 def _problem(name: str, port: Port, after: t.Mapping[str, int]) -> str | None:
@@ -48,8 +50,7 @@ def _problem(name: str, port: Port, after: t.Mapping[str, int]) -> str | None:
         return "%s counts neither bytes nor packets of RDMA" % name
     if any((number or 0) < 0 for number in port):
         return "the counters of %s went backwards: they were reset" % name
-    names = (*traffic.INFINIBAND.sent, *traffic.INFINIBAND.received)
-    if any(after.get(counter) == traffic.FULL for counter in names):
+    if traffic.full(after):
         return "a counter of %s is full, and does not rise any more" % name
     return None
 

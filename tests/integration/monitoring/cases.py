@@ -151,29 +151,28 @@ CASES = [
     # --- RdmaUnusedByPod
     Case(
         "RdmaUnusedByPod", "10 MiB in a second, and RDMA is silent",
-        in_pod({**NETDEVS, "rdma_port_rcv_data_bytes": 0, "rdma_port_xmit_data_bytes": 0}), 40, OF_POD,
+        in_pod({**NETDEVS, "rdma_port_receive_bytes": 0, "rdma_port_transmit_bytes": 0}), 40, OF_POD,
         UNUSED,
     ),
     Case(
         "RdmaUnusedByPod", "soft-RoCE is silent",
-        in_pod({**NETDEVS, "rdma_hw_rcvd_pkts": 0, "rdma_hw_sent_pkts": 0}), 40, OF_POD, UNUSED,
+        in_pod({**NETDEVS, "rdma_port_receive_packets": 0, "rdma_port_transmit_packets": 0}), 40, OF_POD, UNUSED,
     ),
     Case(
         "RdmaUnusedByPod", "for ten minutes",
-        in_pod({**NETDEVS, "rdma_port_rcv_data_bytes": 0, "rdma_port_xmit_data_bytes": 0}), 10, None,
+        in_pod({**NETDEVS, "rdma_port_receive_bytes": 0, "rdma_port_transmit_bytes": 0}), 10, None,
     ),
     Case(
         "RdmaUnusedByPod", "it receives over RDMA",
-        in_pod({**NETDEVS, "rdma_port_rcv_data_bytes": 60, "rdma_port_xmit_data_bytes": 0}), 40, None,
+        in_pod({**NETDEVS, "rdma_port_receive_bytes": 60, "rdma_port_transmit_bytes": 0}), 40, None,
     ),
     Case(
-        "RdmaUnusedByPod", "irdma sends",
-        in_pod({**NETDEVS, **dict.fromkeys(("rdma_hw_ip4inoctets", "rdma_hw_ip6inoctets", "rdma_hw_ip6outoctets"), 0), "rdma_hw_ip4outoctets": 60}),
-        40, None,
+        "RdmaUnusedByPod", "soft-RoCE sends packets",
+        in_pod({**NETDEVS, "rdma_port_receive_packets": 0, "rdma_port_transmit_packets": 60}), 40, None,
     ),
     Case(
         "RdmaUnusedByPod", "the network is idle as well",
-        in_pod({"rdma_netdev_receive_bytes": 6, "rdma_netdev_transmit_bytes": 6, "rdma_port_rcv_data_bytes": 0, "rdma_port_xmit_data_bytes": 0}),
+        in_pod({"rdma_netdev_receive_bytes": 6, "rdma_netdev_transmit_bytes": 6, "rdma_port_receive_bytes": 0, "rdma_port_transmit_bytes": 0}),
         40, None,
     ),
     Case("RdmaUnusedByPod", "its driver counts nothing", in_pod(NETDEVS), 40, None),

@@ -30,7 +30,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
         card.breaks("ports/1/counters/symbol_error")
         # An InfiniBand port: those of Ethernet may be down while they wait for a pod.
         card.write("ports/1/link_layer", "InfiniBand")
-        running.server.until('rate(rdma_port_rcv_data_bytes_total{device="mlx5_0", node="gpu-2"}[10s]) > 0')
+        running.server.until('rate(rdma_port_receive_bytes_total{device="mlx5_0", node="gpu-2"}[10s]) > 0')
         yield running
 
 

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev, traffic
 
 from .collector import KINDS, Place, Problem, Snapshot
 from .counters import PREFIXES, counter
@@ -16,6 +17,9 @@ from .exposition import Families, labels
 _STATES = {name: number for number, name in nldev.STATES.items()}
 _PHYSICAL_STATES = {name: number for number, name in nldev.PHYSICAL_STATES.items()}
 _UNKNOWN = re.compile(r"UNKNOWN \((\d+)\)\Z")
+# What every driver counts, under names of its own.
+_TRAFFIC = (("bytes", "Bytes", traffic.BYTES), ("packets", "Packets", traffic.PACKETS))
+_DIRECTIONS = (("receive", "received", traffic.received), ("transmit", "sent", traffic.sent))
 _PORT = re.compile(r"ports/(\d+)/(.*)\Z")
 
 
@@ -123,6 +127,19 @@ class Render:
             families.gauge("rdma_port_netdev_mtu_bytes", "MTU of the port's network device", port["netdev_mtu"], where)
         for directory in ("counters", "hw_counters"):
             self._counters(where, place, device, own["port"], directory, port[directory] or {})
+        self._traffic(where, {**(port["hw_counters"] or {}), **(port["counters"] or {})})
+
+    def _traffic(self, where: str, numbers: t.Mapping[str, int]) -> None:
+        if traffic.full(numbers):
+            return
+        for (what, title, kinds), (direction, verb, count) in itertools.product(_TRAFFIC, _DIRECTIONS):
+            value = count(numbers, kinds)
+            if value is not None:
+                text = "%s of RDMA %s, whatever the driver calls them. No value if it does not count them" % (
+                    title,
+                    verb,
+                )
+                self.families.counter("rdma_port_%s_%s_total" % (direction, what), text, value, where)
 
     def _counters(
         self, where: str, place: Place, device: str, port: str, directory: str, values: t.Mapping[str, int]

@@ -25,7 +25,8 @@ def test_every_counter_of_every_port(tmp_path: Path) -> None:
     scrape = site.scrape()
     counters = [(name, labels, value) for name, labels, value in scrape.samples if labels.get("port")]
     counters = [row for row in counters if scrape.types[row[0]] == "counter"]
-    assert len(counters) == 4 * 64
+    # And bytes and packets, in both directions, under names that all drivers share.
+    assert len(counters) == 4 * (64 + 4)
     assert {value for _name, _labels, value in counters} >= {1234567.0, 123456789012.0}
     assert scrape.value("rdma_port_rcv_data_bytes_total", device="mlx5_2") == 4 * (123456789012 + 8)
     (labels,) = [labels for labels in scrape.labels("rdma_hw_out_of_sequence_total") if labels["device"] == "mlx5_3"]
@@ -38,6 +39,41 @@ def test_every_counter_of_every_port(tmp_path: Path) -> None:
     assert scrape.value("rdma_exporter_scrape_complete") == 1
     assert scrape.of("rdma_device_present") == dict.fromkeys(["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"], 1.0)
     assert scrape.unreadable() == set()
+
+
+# What a driver counts: received, sent; and what is served of it: bytes, packets.
+TRAFFIC = {
+    "mlx5": ({"port_rcv_data": 10, "port_rcv_packets": 1}, {"port_xmit_data": 20, "port_xmit_packets": 2}, 4),
+    "irdma": (
+        {"ip4InOctets": 7, "ip6InOctets": 3, "ip4InPkts": 1, "ip6InPkts": 0},
+        {"ip4OutOctets": 12, "ip6OutOctets": 8, "ip4OutPkts": 1, "ip6OutPkts": 1},
+        1,
+    ),
+    "bnxt_re and efa": ({"rx_bytes": 10, "rx_pkts": 1}, {"tx_bytes": 20, "tx_pkts": 2}, 1),
+    "erdma": ({"rx_bytes_cnt": 10, "rx_packets_cnt": 1}, {"tx_bytes_cnt": 20, "tx_packets_cnt": 2}, 1),
+    "soft-RoCE": ({"rcvd_bytes": 10, "rcvd_pkts": 1}, {"sent_bytes": 20, "sent_pkts": 2}, 1),
+}
+FAMILIES = [
+    f"rdma_port_{direction}_{what}_total" for what in ("bytes", "packets") for direction in ("receive", "transmit")
+]
+
+
+@pytest.mark.parametrize("driver", TRAFFIC)
+def test_the_traffic_of_every_driver_has_one_name(tree: Tree, driver: str) -> None:
+    received, sent, unit = TRAFFIC[driver]
+    counters = {**received, **sent}
+    device = tree.device("dev_0")
+    device.counters(**{name: number for name, number in counters.items() if name.startswith("port_")})
+    device.hw_counters(**{name: number for name, number in counters.items() if not name.startswith("port_")})
+    scrape = Site(tree).scrape()
+    assert [scrape.value(family, device="dev_0") for family in FAMILIES] == [10 * unit, 20 * unit, 1, 2]
+
+
+def test_traffic_that_is_not_counted_is_not_zero(tree: Tree) -> None:
+    tree.device("rxe0").hw_counters(sent_pkts=5, rcvd_pkts=6)
+    tree.device("mlx5_0").counters(port_rcv_data=0xFFFFFFFF, port_xmit_data=7)
+    scrape = Site(tree).scrape()
+    assert [scrape.of(family) for family in FAMILIES] == [{}, {}, {"rxe0": 6}, {"rxe0": 5}]
 
 
 def test_a_node_without_rdma(tree: Tree) -> None:
