@@ -113,6 +113,9 @@ options:
   dcgm_exporter:
     description: Whether the DCGM exporter runs (C(dcgmExporter.enabled)).
     type: bool
+  dcgm_exporter_host_network:
+    description: Whether the DCGM exporter listens on the nodes' own addresses (C(dcgmExporter.hostNetwork)), as a Prometheus outside of the cluster needs it.
+    type: bool
   dcgm_exporter_service_monitor:
     description: Whether the DCGM exporter gets a ServiceMonitor (C(dcgmExporter.serviceMonitor.enabled)). Needs the Prometheus Operator; without it, the
       operator v26.7.0 and newer skips the ServiceMonitor, while older ones never become ready.
@@ -358,6 +361,7 @@ SPEC = {
     "mig_strategy": {"type": "str", "choices": ["none", "single", "mixed"]},
     "mig_manager": {"type": "bool"},
     "dcgm_exporter": {"type": "bool"},
+    "dcgm_exporter_host_network": {"type": "bool"},
     "dcgm_exporter_service_monitor": {"type": "bool"},
     "gdrcopy": {"type": "bool"},
     "nfd_enabled": {"type": "bool"},

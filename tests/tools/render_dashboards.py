@@ -32,7 +32,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import prometheus
 STEP = 1.0
 PREFIXES = ("", "k", "M", "G", "T")
 # Grafana's units -> what stands behind the number.
-UNITS = {"bps": "b/s", "pps": "p/s", "cps": "/s", "watt": "W", "hertz": "Hz", "percent": "%"}
+UNITS = {"bps": "b/s", "pps": "p/s", "cps": "/s", "watt": "W", "hertz": "Hz", "percent": "%", "celsius": "°C"}
 
 
 def load(seconds: float) -> float:

@@ -31,6 +31,7 @@ SHORTCUTS = {
     "mig_strategy": "mig.strategy",
     "mig_manager": "migManager.enabled",
     "dcgm_exporter": "dcgmExporter.enabled",
+    "dcgm_exporter_host_network": "dcgmExporter.hostNetwork",
     "dcgm_exporter_service_monitor": "dcgmExporter.serviceMonitor.enabled",
     "gdrcopy": "gdrcopy.enabled",
     "nfd_enabled": "nfd.enabled",

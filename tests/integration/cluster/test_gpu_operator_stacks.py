@@ -62,9 +62,10 @@ def test_the_service_monitor_is_on_and_the_api_server_does_not_know_it(place: Pl
     monitor = {"enabled": True, "interval": "15s", "additionalLabels": {}}
     assert place.policy()["spec"]["dcgmExporter"]["serviceMonitor"] == monitor
     assert not place.run(**options(place))["changed"]
-    off = options(place, dcgm_exporter_service_monitor=False)
+    off = options(place, dcgm_exporter_service_monitor=False, dcgm_exporter_host_network=True)
     assert place.run(**off)["changed"]
-    assert place.policy()["spec"]["dcgmExporter"]["serviceMonitor"] == {**monitor, "enabled": False}
+    exporter = place.policy()["spec"]["dcgmExporter"]
+    assert (exporter["serviceMonitor"], exporter["hostNetwork"]) == ({**monitor, "enabled": False}, True)
     assert not place.run(**off)["changed"]
 
 

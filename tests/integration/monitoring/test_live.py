@@ -48,6 +48,8 @@ def test_the_role_has_asked_the_prometheus_that_it_set_up(live: Site) -> None:
     live.server.until("count(up == 1) == 5")
     assert live.server.reloads() == 1
     assert "Check that Prometheus has loaded them" in live.run.output
+    # One gNMIc, and four exporters.
+    assert live.run.result("Report the targets that do not answer").get("skipped")
     targets = live.server.get("/api/v1/targets", state="active")["activeTargets"]
     assert {(target["labels"]["job"], target["labels"].get("node"), target["health"]) for target in targets} == {
         *((job, node, "up") for job in ("rdma_exporter", "dcgm_exporter") for node in ("gpu-1", "gpu-2")),

@@ -89,6 +89,12 @@ def test_a_run_that_was_stopped_before_the_reload_is_finished_by_the_next(place:
         assert run.rc == 0, run.output
         assert run.changed() == 1
         assert server.reloads() == 1
+    # No exporter runs.
+    silent = run.result("Report the targets that do not answer")["msg"]
+    assert silent.startswith("Prometheus cannot scrape 4 of 4 targets: ")
+    assert "dcgm_exporter of gpu-1 (" in silent
+    assert "connection refused" in silent
+    assert silent.endswith("which the role gpu_operator sets by itself if the group monitoring has a host.")
 
 
 @pytest.mark.long

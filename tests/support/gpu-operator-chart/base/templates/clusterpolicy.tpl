@@ -62,6 +62,7 @@ spec:
     enabled: {{ .Values.dcgmExporter.enabled }}
     version: {{ .Values.dcgmExporter.version | quote }}
     {{- if .Values.clusterPolicy }}
+    hostNetwork: {{ .Values.dcgmExporter.hostNetwork }}
     serviceMonitor: {{ toYaml .Values.dcgmExporter.serviceMonitor | nindent 6 }}
     {{- end }}
   gfd:
