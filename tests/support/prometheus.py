@@ -96,11 +96,14 @@ class Prometheus:
         data = self.get("/api/v1/query_range", query=expression, start=now - seconds, end=now, step=step)
         return t.cast(list[Json], data["result"])
 
-    def label_values(self, definition: str) -> list[str]:
-        """Return what Grafana offers for a variable of the kind label_values(SELECTOR, LABEL)."""
+    def label_values(self, definition: str, regex: str = "") -> list[str]:
+        """Return what Grafana offers for a variable of the kind label_values(SELECTOR, LABEL), and of a regex the first group."""
         match = re.fullmatch(r"label_values\((.+), (\w+)\)", definition)
         assert match, definition
-        return t.cast(list[str], self.get(f"/api/v1/label/{match[2]}/values", **{"match[]": match[1]}))
+        values: list[str] = self.get(f"/api/v1/label/{match[2]}/values", **{"match[]": match[1]})
+        if regex:
+            values = [found[1] for value in values if (found := re.search(regex.strip("/"), value))]
+        return values
 
     def until(self, expression: str, limit: float = 60) -> list[Json]:
         """Wait for an expression to have a result."""

@@ -176,7 +176,7 @@ class Look:
             "sm_lid": port.sm_lid,
             "lmc": port.lmc,
             "netdev": netdev,
-            "netdev_mtu": self._mtu(row.name, netdev) if netdev else None,
+            "netdev_mtu": self._netdev_number(row.name, netdev, "mtu") if netdev else None,
             "representor": pci_netdevs.represents(netdev, self.sys) if netdev and row.ports > 1 else False,
             "active_mtu": self._active_mtu(row.name, port.port) if "active_mtu" in self.gather else None,
             "pkeys": self._pkeys(row.name, place) if sysfs and "pkeys" in self.gather else None,
@@ -196,11 +196,12 @@ class Look:
             return netdev
         return master if master in owners and netdev not in owners else netdev
 
-    def _mtu(self, device: str, netdev: str) -> int | None:
+    def _netdev_number(self, device: str, netdev: str, attribute: str) -> int | None:
+        """Read a number of a network device (Documentation/ABI/testing/sysfs-class-net)."""
         try:
-            text = self.files.read("%s/class/net/%s/mtu" % (self.sys, netdev))
+            text = self.files.read("%s/class/net/%s/%s" % (self.sys, netdev, attribute))
         except SysfsError as exc:
-            self.failed(device, "MTU of %s" % netdev, exc)
+            self.failed(device, "%s of %s" % (attribute, netdev), exc)
             return None
         return None if text is None else counter(text)
 

@@ -77,6 +77,27 @@ def octets(switch: str) -> str:
     return f'switch_interfaces_interface_state_counters_in_octets{{switch="{switch}", interface="Ethernet1"}}'
 
 
+def of_switch(counter: str, priority: str = "") -> str:
+    more = f', priority="{priority}"' if priority else ""
+    return f'switch_{counter}{{switch="leaf1", interface="Ethernet1"{more}}}'
+
+
+IN_OCTETS, IN_ERRORS = (of_switch(f"interfaces_interface_state_counters_in_{name}") for name in ("octets", "errors"))
+PAUSE = of_switch("COUNTERS_SAI_PORT_STAT_PFC_RX_PKTS", "3")
+SWITCH_PORT = {"switch": "leaf1", "interface": "Ethernet1"}
+DOWNED = f'rdma_port_link_downed_total{{{PORT}, netns="host"}}'
+CARRIER = f'rdma_port_netdev_carrier_down_total{{{PORT}, netns="host"}}'
+SYMBOLS = f'rdma_port_symbol_error_total{{{PORT}, netns="host"}}'
+# 400 Gb/s: 10^-12 of its bits are 0.4 in a second, or 24 in a minute.
+SPEED = f'rdma_port_rate_bytes_per_second{{{PORT}, netns="host"}}'
+THREE = "0x10 1x5 2x5 3x130"
+
+
+def flaps(pod: str = "") -> dict[str, str]:
+    place = f", in pod {pod}" if pod else ""
+    return {"description": f"It went down 3 times within 1h{place}."}
+
+
 CASES = [
     # --- RdmaDeviceMissing
     Case(
@@ -131,6 +152,27 @@ CASES = [
     Case("RdmaPortDowntrained", "as before", {RATE: "50000000000x120", STATE: "4x130"}, 110, None),
     Case("RdmaPortDowntrained", "faster", {RATE: "25000000000x90 50000000000x30", STATE: "4x130"}, 110, None),
     Case("RdmaPortDowntrained", "a port that is down has no rate", {RATE: "50000000000x90 312500000x30", STATE: "4x90 1x30"}, 110, None),
+    # --- RdmaLinkFlaps
+    Case("RdmaLinkFlaps", "once, between two scrapes", {DOWNED: "0x10 1x80", STATE: "4x90", EXCLUSIVE: "0x90"}, 30, None),
+    Case("RdmaLinkFlaps", "twice", {DOWNED: "0x10 1x5 2x80", STATE: "4x90", EXCLUSIVE: "0x90"}, 30, None),
+    Case("RdmaLinkFlaps", "the third time", {DOWNED: THREE, STATE: "4x90", EXCLUSIVE: "0x90"}, 25, HOST, flaps()),
+    Case("RdmaLinkFlaps", "an hour later", {DOWNED: THREE, STATE: "4x140", EXCLUSIVE: "0x140"}, 90, None),
+    Case("RdmaLinkFlaps", "no carrier", {CARRIER: THREE, STATE: "4x90", EXCLUSIVE: "0x90"}, 25, HOST, flaps()),
+    Case("RdmaLinkFlaps", "both count the same", {CARRIER: "0x10 1x5 2x80", DOWNED: "0x10 1x5 2x80", EXCLUSIVE: "0x90"}, 30, None),
+    Case("RdmaLinkFlaps", "between pods", {CARRIER: THREE, STATE: "4x90", EXCLUSIVE: "1x90"}, 25, None),
+    Case(
+        "RdmaLinkFlaps", "in a pod",
+        {f'rdma_port_netdev_carrier_down_total{{{PORT}, netns="pod", pod_namespace="ml", pod_name="train-0"}}': THREE, EXCLUSIVE: "1x90"},
+        25, POD, flaps("ml/train-0"),
+    ),
+    # --- RdmaLinkErrors
+    Case(
+        "RdmaLinkErrors", "one in a second", {SYMBOLS: "0+60x90", SPEED: "50000000000x90"}, 80, HOST,
+        {"description": "Its errors rise by 1 in a second, more than 1e-12 of the bits of the link."},
+    ),
+    Case("RdmaLinkErrors", "one in five seconds", {SYMBOLS: "0+12x90", SPEED: "50000000000x90"}, 80, None),
+    Case("RdmaLinkErrors", "one", {SYMBOLS: "0x30 1x60", SPEED: "50000000000x90"}, 80, None),
+    Case("RdmaLinkErrors", "an hour after a bad minute", {SYMBOLS: "0x10 9000x90", SPEED: "50000000000x100"}, 90, None),
     # --- RdmaRetransmissions
     Case(
         "RdmaRetransmissions", "20 in a second, of one counter",
@@ -213,6 +255,18 @@ CASES = [
     Case("SwitchTelemetryDown", "it answers", {GNMIC: "1x30"}, 20, None),
     Case("SwitchSilent", "one of two", {GNMIC: "1x60", octets("leaf1"): "1x60", octets("leaf2"): "1x20 _x40"}, 50, {"switch": "leaf2"}),
     Case("SwitchSilent", "gNMIc is silent", {GNMIC: "1x20 0x40", octets("leaf1"): "1x20 _x40"}, 50, None),
+    Case(
+        "SwitchPortErrors", "one in ten seconds, at 1 GB/s", {IN_ERRORS: "0+6x90", IN_OCTETS: "0+60000000000x90"}, 80, SWITCH_PORT,
+        {"description": "They are 100m in a second, more than 1e-12 of the bits that it receives."},
+    ),
+    Case("SwitchPortErrors", "three at 1 TB/s", {IN_ERRORS: "0x10 3x80", IN_OCTETS: "0+60000000000000x90"}, 60, None),
+    Case("SwitchPortErrors", "one on an idle port", {IN_ERRORS: "0x10 1x80", IN_OCTETS: "0+60x90"}, 60, None),
+    Case(
+        "SwitchPauseStorm", "5000 in a second", {PAUSE: "0+300000x30"}, 20, {**SWITCH_PORT, "priority": "3"},
+        {"description": "The other end sends 5k pause frames in a second for priority 3, and the congestion spreads to all that send to it."},
+    ),
+    Case("SwitchPauseStorm", "1000 in a second", {PAUSE: "0+60000x30"}, 20, None),
+    Case("SwitchPauseStorm", "a burst", {PAUSE: "0x10 900000x30"}, 14, None),
     Case("SwitchSilent", "for a moment", {GNMIC: "1x60", octets("leaf1"): "1x20 _x3 1x40"}, 30, None),
 ]  # fmt: skip
 

@@ -29,6 +29,8 @@ ROLE = "rdmaops.gpu_fabric.monitoring"
 # All of 127.0.0.0/8 is this machine: the same port for all nodes, as on a real site.
 NODES = {"gpu-1": "127.0.0.1", "gpu-2": "127.0.0.2"}
 GNMIC_HOST = "127.0.0.3"
+# Of the device that is in a pod.
+SWITCH_PORT = {"node": "gpu-2", "device": "mlx5_0", "switch": "leaf-1", "interface": "Ethernet1"}
 
 
 class Place:
@@ -221,6 +223,7 @@ def site(
             monitoring_rdma_exporter_port=port,
             monitoring_dcgm_port=dcgm_port,
             monitoring_switches_port=gnmic_port,
+            monitoring_switch_ports=[SWITCH_PORT],
             monitoring_scrape_interval="1s",
             monitoring_reload="http",
             monitoring_prometheus_url=server.url,

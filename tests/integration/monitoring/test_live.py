@@ -38,9 +38,10 @@ def asked(live: Site, dashboard: t.Mapping[str, t.Any]) -> dict[str, str]:
     """Give each variable the values that Grafana would offer, all of them chosen."""
     values = dict(GRAFANA)
     for variable in dashboard["templating"]["list"][1:]:
-        result = live.server.label_values(prometheus.substituted(variable["definition"], values))
+        definition = prometheus.substituted(variable["definition"], values)
+        result = live.server.label_values(definition, variable["regex"])
         assert result, variable["name"]
-        values[variable["name"]] = f"({'|'.join(result)})"
+        values[variable["name"]] = f"({'|'.join(result)})" if variable["multi"] else result[0]
     return values
 
 
@@ -101,6 +102,8 @@ def test_every_query_of_a_dashboard_has_an_answer(live: Site, name: str) -> None
         ("rdmaops-throughput.json", "Packets sent"),
         ("rdmaops-errors.json", "Retransmissions and timeouts, at the sender"),
         ("rdmaops-gpu.json", "GPU use"),
+        ("rdmaops-job.json", "RDMA sent"),
+        ("rdmaops-job.json", "Received by the switch from the job"),
     ],
 )
 def test_what_is_busy_shows(live: Site, name: str, title: str) -> None:
@@ -109,6 +112,15 @@ def test_what_is_busy_shows(live: Site, name: str, title: str) -> None:
     for target in panel["targets"]:
         expression = prometheus.substituted(target["expr"], values)
         assert live.server.until(f"({expression}) > 0")
+
+
+def test_the_begin_of_a_job_is_marked(live: Site) -> None:
+    dashboard = ALL["rdmaops-job.json"]
+    values = asked(live, dashboard)
+    assert (values["namespace"], values["job"]) == ("ml", "train")
+    begin, end = (prometheus.substituted(mark["expr"], values) for mark in dashboard["annotations"]["list"])
+    assert live.server.range(begin, 600, 1)
+    assert not live.server.range(end, 600, 1)
 
 
 def test_a_share_of_the_links_rate_is_no_more_than_all_of_it(live: Site) -> None:

@@ -97,12 +97,18 @@ class Snapshot(t.NamedTuple):
 
 
 class DeviceLook(devices.Look):
-    """Adds the counters of the whole device, which netlink does not report."""
+    """Adds the counters of the whole device, which netlink does not report, and how often ports had no carrier."""
 
     def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> Device:
         device = super()._device(row, ports, sysfs)
         device["hw_counters"] = self._counters(row.name, "hw_counters") if sysfs else {}
         return device
+
+    def _port(self, row: nldev.Device, port: nldev.Port, sysfs: bool) -> Device:
+        answer = super()._port(row, port, sysfs)
+        netdev = answer["netdev"]
+        answer["carrier_down"] = self._netdev_number(row.name, netdev, "carrier_down_count") if netdev else None
+        return answer
 
     def _counters(self, device: str, path: str) -> dict[str, int]:
         if not isinstance(self.files, KeptFiles):

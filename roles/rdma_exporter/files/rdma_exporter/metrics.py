@@ -125,6 +125,9 @@ class Render:
             families.gauge("rdma_port_rate_bytes_per_second", "Rate of the link, in one direction", rate, where)
         if port["netdev_mtu"] is not None:
             families.gauge("rdma_port_netdev_mtu_bytes", "MTU of the port's network device", port["netdev_mtu"], where)
+        if port["carrier_down"] is not None:
+            text = "Times that the port's network device lost its carrier"
+            families.counter("rdma_port_netdev_carrier_down_total", text, port["carrier_down"], where)
         for directory in ("counters", "hw_counters"):
             self._counters(where, place, device, own["port"], directory, port[directory] or {})
         self._traffic(where, {**(port["hw_counters"] or {}), **(port["counters"] or {})})

@@ -103,7 +103,8 @@ def exporter(root: Path) -> Exporter:
 
 def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:
     """What the exporter serves of a node whose device is in a pod, which takes a kernel with RDMA to do for real."""
-    device = device_inside("mlx5_0", 1, counters={name: values(name) for name in PORT})
+    counters, hw_counters = ({name: values(name) for name in names} for names in (PORT, HW))
+    device = device_inside("mlx5_0", 1, counters=counters, hw_counters=hw_counters)
     device["node_guid"] = "0800:2703:00a1:0100"
     place = Place(POD, "", "ml", pod, "11111111-2222-3333-4444-555555555555")
     render = Render()

@@ -10,7 +10,13 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, prometheus
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, GNMIC, MadeUp, exporter
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import (
+    DCGM,
+    GNMIC,
+    MadeUp,
+    exporter,
+    pod_node,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.series import Series
 
 ALL = prometheus.dashboards()
@@ -28,7 +34,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     made.close()
     others = re.findall(r"^# TYPE (\w+)", DCGM.read_text() + GNMIC.read_text(), re.M)
     recorded = re.findall(r"- record: (\S+)", (COLLECTION / "roles/monitoring/templates/rules.yml.j2").read_text())
-    return {*served.types, *others, *recorded, *prometheus.OWN_NAMES}
+    in_pod = Series(pod_node(lambda _name: 1))
+    return {*served.types, *in_pod.types, *others, *recorded, *prometheus.OWN_NAMES}
 
 
 def targets(dashboard: dict[str, t.Any]) -> list[tuple[str, dict[str, t.Any]]]:
@@ -57,8 +64,10 @@ def data_sources(value: t.Any) -> t.Iterator[t.Any]:
             yield from data_sources(one)
 
 
-def test_there_are_five_of_different_names() -> None:
-    assert set(ALL) == {f"rdmaops-{name}.json" for name in ("errors", "gpu", "overview", "switches", "throughput")}
+def test_there_are_six_of_different_names() -> None:
+    assert set(ALL) == {
+        f"rdmaops-{name}.json" for name in ("errors", "gpu", "job", "overview", "switches", "throughput")
+    }
     assert {name: f"{dashboard['uid']}.json" for name, dashboard in ALL.items()} == {name: name for name in ALL}
     assert len({dashboard["title"] for dashboard in ALL.values()}) == len(ALL)
 
@@ -122,7 +131,7 @@ def test_variables_are_there_and_used(name: str) -> None:
 @every
 def test_rates_follow_the_scrape_interval(name: str) -> None:
     for title, target in targets(ALL[name]):
-        ranges = re.findall(r"\[([^]]*)\]", target["expr"])
+        ranges = re.findall(r"\[([^]]*)\]", re.sub(r'"[^"]*"', "", target["expr"]))
         assert set(ranges) <= {"$__rate_interval"}, title
 
 

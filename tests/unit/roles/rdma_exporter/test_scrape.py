@@ -25,8 +25,8 @@ def test_every_counter_of_every_port(tmp_path: Path) -> None:
     scrape = site.scrape()
     counters = [(name, labels, value) for name, labels, value in scrape.samples if labels.get("port")]
     counters = [row for row in counters if scrape.types[row[0]] == "counter"]
-    # And bytes and packets, in both directions, under names that all drivers share.
-    assert len(counters) == 4 * (64 + 4)
+    # And bytes and packets, in both directions, under names that all drivers share, and the losses of the carrier.
+    assert len(counters) == 4 * (64 + 4 + 1)
     assert {value for _name, _labels, value in counters} >= {1234567.0, 123456789012.0}
     assert scrape.value("rdma_port_rcv_data_bytes_total", device="mlx5_2") == 4 * (123456789012 + 8)
     (labels,) = [labels for labels in scrape.labels("rdma_hw_out_of_sequence_total") if labels["device"] == "mlx5_3"]
@@ -36,6 +36,7 @@ def test_every_counter_of_every_port(tmp_path: Path) -> None:
     assert scrape.value("rdma_port_physical_state_id", device="mlx5_0") == 5
     assert scrape.value("rdma_port_rate_bytes_per_second", device="mlx5_0") == 50e9
     assert scrape.value("rdma_port_netdev_mtu_bytes", device="mlx5_0") == 9000
+    assert scrape.value("rdma_port_netdev_carrier_down_total", device="mlx5_0") == 3
     assert scrape.value("rdma_exporter_scrape_complete") == 1
     assert scrape.of("rdma_device_present") == dict.fromkeys(["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"], 1.0)
     assert scrape.unreadable() == set()

@@ -64,6 +64,7 @@ class Device:
         self.write("ports/1/lid", "0x0")
         self.write("ports/1/gid_attrs/ndevs/0", netdev)
         tree.write(f"class/net/{netdev}/mtu", "9000")
+        tree.write(f"class/net/{netdev}/carrier_down_count", "3")
 
     @property
     def place(self) -> Path:
@@ -92,7 +93,7 @@ class Device:
 def device_inside(name: str, index: int, **more: t.Any) -> dict[str, t.Any]:
     """What a look into a namespace returns of a device with one port, of which parts are given."""
     link = {"state": "ACTIVE", "physical_state": "LINK_UP", "link_layer": "Ethernet", "rate_gbps": 400.0}
-    netdev = {"netdev": f"net{index}", "netdev_mtu": 4200}
+    netdev = {"netdev": f"net{index}", "netdev_mtu": 4200, "carrier_down": 3}
     port = {"port": 1, **link, **netdev, "counters": {}, "hw_counters": {}, **more}
     about = dict.fromkeys(("driver", "protocol", "node_type", "firmware", "board_id", "pci_address", "node_guid"))
     return {"name": name, "index": index, "hw_counters": {}, "ports": [port], **about}
