@@ -139,10 +139,20 @@ def draw_table(axes: t.Any, panel: t.Mapping[str, t.Any], server: prometheus.Pro
     table.set_fontsize(6)
 
 
-def draw(dashboard: t.Mapping[str, t.Any], place: Site, seconds: float, file: Path) -> None:
+def marks(dashboard: t.Mapping[str, t.Any], server: prometheus.Prometheus, values: t.Any, seconds: float) -> t.Any:
+    """When each annotation of a dashboard begins, and its colour."""
+    for annotation in dashboard["annotations"]["list"]:
+        for line in server.range(prometheus.substituted(annotation["expr"], values), seconds, STEP):
+            yield line["values"][0][0] / 86400, annotation["iconColor"]
+
+
+def draw(dashboard: t.Mapping[str, t.Any], monitored: Site, seconds: float, file: Path) -> None:
     values = {"__rate_interval": "4s", "__interval": "1s", "__range": f"{int(seconds)}s"}
     for variable in dashboard["templating"]["list"][1:]:
         values[variable["name"]] = ".*"
+    if "job" in values:
+        values.update(namespace="ml", job="train")
+    events = list(marks(dashboard, monitored.server, values, seconds))
     height = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
     figure = plt.figure(figsize=(13, height * 0.31), dpi=80)
     figure.suptitle(dashboard["title"], fontsize=11, x=0.01, ha="left", y=0.998, va="top")
@@ -156,11 +166,13 @@ def draw(dashboard: t.Mapping[str, t.Any], place: Site, seconds: float, file: Pa
         axes = figure.add_axes((left, bottom, width, (place["h"] - 2.1) / (height + 1)))
         axes.set_title(panel["title"], fontsize=7, loc="left", fontweight="bold")
         if panel["type"] == "timeseries":
-            draw_series(axes, panel, place.server, values, seconds)
+            draw_series(axes, panel, monitored.server, values, seconds)
+            for at, color in events:
+                axes.axvline(at, color=color, linewidth=0.8, linestyle="--")
         elif panel["type"] == "stat":
-            draw_stat(axes, panel, place.server, values)
+            draw_stat(axes, panel, monitored.server, values)
         else:
-            draw_table(axes, panel, place.server, values)
+            draw_table(axes, panel, monitored.server, values)
     figure.savefig(file)
     plt.close(figure)
     with Image.open(file) as drawn:
