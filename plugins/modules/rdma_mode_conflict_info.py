@@ -14,7 +14,10 @@ description:
     it. If it runs before the mode is set (M(rdmaops.gpu_fabric.rdma_system)), it reports in advance what would otherwise fail afterwards.
   - The following conflict with V(exclusive) - the shared RDMA device plugin (its DaemonSet, a NicClusterPolicy or NicNodePolicy of NVIDIA's network operator
     that requests it, and shares of devices that a node offers); pods that hold such shares; pods with an RDMA resource and a C(macvlan) or C(ipvlan)
-    attachment; pods on the host's network with an RDMA resource; and pods that mount V(/dev/infiniband) of the host.
+    attachment; pods on the host's network with an RDMA resource; pods that mount V(/dev/infiniband) of the host; and NVSentinel's NIC health monitor, which has
+    nodes replaced for a device that a pod has.
+  - With V(exclusive), there is a warning for other programs that look at the devices of the host, where those of pods are missing - gpud, node_exporter's
+    collector C(infiniband), and dranet, which reads the mode once.
   - Pods whose attachment moves the RDMA device (the plugin C(rdma), or C(ib-sriov) with C(rdmaIsolation)) conflict with V(shared).
   - A SriovNetworkPoolConfig with C(rdmaMode), through which the SR-IOV network operator manages the mode, conflicts with both. Only one tool may manage the
     mode of a node.
@@ -108,6 +111,18 @@ conflicts:
       node: gpu-01
       what: holds rdma/hca_shared_devices_a, a share of an RDMA device, which mode exclusive does not have
       remedy: Delete it, and let it request a whole device and an attachment with rdma in its chain
+monitors:
+  description: What will show something wrong in the mode and does nothing about it, with the keys of RV(conflicts). Each is a warning.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: DaemonSet
+      namespace: monitoring
+      name: node-exporter
+      node: gpu-01
+      what: is node_exporter, whose collector infiniband has no value of a device that a pod has
+      remedy: Disable that collector (--no-collector.infiniband), and use the role rdma_exporter
 unknown:
   description: What could not be checked. C(node) is null if it concerns all of O(nodes).
   returned: always

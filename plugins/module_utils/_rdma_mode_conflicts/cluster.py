@@ -14,7 +14,7 @@ from .._decision import DRIFT, IN_SYNC, UNKNOWN, resource
 from .._kubernetes.client import ApiError, Client, Object, path
 from .._net_attach_def.uses import ANNOTATIONS
 from . import plugins
-from .compare import EXCLUSIVE, ClusterSnapshot, Gap, conflicts
+from .compare import EXCLUSIVE, ClusterSnapshot, Gap, conflicts, monitors
 
 # API version, plural: config/crd/bases of Mellanox/network-operator and of k8snetworkplumbingwg/sriov-network-operator.
 _POOLS = ("sriovnetwork.openshift.io/v1", "sriovnetworkpoolconfigs")
@@ -151,18 +151,21 @@ def manage(params: t.Mapping[str, t.Any], _check_mode: bool, client: Client) -> 
     """Return what the module rdma_mode_conflict_info returns, with ``failed`` if it refuses."""
     nodes = list(dict.fromkeys(params["nodes"]))
     mode = params["netns_mode"]
-    rows, unknown = conflicts(read(client, nodes, mode), mode)
+    view = read(client, nodes, mode)
+    rows, unknown = conflicts(view, mode)
+    watching = monitors(view, mode)
     texts = conflict_messages(rows, unknown)
+    warned = conflict_messages(watching, []) + (texts if params["on_conflict"] == "warn" else [])
     result = {
         "changed": False,
         "conflicts": rows,
+        "monitors": watching,
         "unknown": [gap._asdict() for gap in unknown],
         "resources": [_resource(node, rows, unknown) for node in nodes],
+        "warnings": ["RDMA mode %s: %s" % (mode, text) for text in warned],
     }
-    if not texts:
+    if not texts or params["on_conflict"] == "warn":
         return result
-    if params["on_conflict"] == "warn":
-        return {**result, "warnings": ["RDMA mode %s: %s" % (mode, text) for text in texts]}
     msg = "RDMA mode %s on %s: %s. The mode has not been touched. To set it anyway, set on_conflict to warn"
     return {**result, "failed": True, "msg": msg % (mode, ", ".join(nodes), ". ".join(texts))}
 

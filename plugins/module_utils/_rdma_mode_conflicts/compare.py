@@ -15,6 +15,7 @@ from .._cni import config as cni
 from .._errors import FabricError
 from .._kubernetes.client import OWNER, Object
 from .._net_attach_def.uses import named, texts
+from .monitors import monitor_of
 from .plugins import Names, is_shared_plugin, matches_node, pod_resources
 
 EXCLUSIVE = "exclusive"
@@ -139,6 +140,31 @@ def _managers(view: ClusterSnapshot, node: str, mode: str) -> t.Iterator[dict[st
         )
 
 
+def _daemon_sets(view: ClusterSnapshot, node: str) -> t.Iterator[tuple[Object, Object]]:
+    """Yield the DaemonSets that run on a node, and the specs of their pods."""
+    for daemon_set in view.daemon_sets:
+        spec = daemon_set["spec"]["template"]["spec"]
+        where = {
+            "nodeSelector": spec.get("nodeSelector"),
+            "nodeAffinity": (spec.get("affinity") or {}).get("nodeAffinity"),
+        }
+        if matches_node(view.nodes[node], where):
+            yield daemon_set, spec
+
+
+def _monitors(view: ClusterSnapshot, node: str, acts: bool) -> t.Iterator[dict[str, t.Any]]:
+    """Yield what looks at the devices of a node's host: those that act on what they see, or those that only show it."""
+    for daemon_set, spec in _daemon_sets(view, node):
+        monitor = monitor_of(spec)
+        if monitor and monitor.acts == acts:
+            yield _row("DaemonSet", daemon_set, node, monitor.what, monitor.remedy)
+
+
+def monitors(view: ClusterSnapshot, mode: str) -> list[dict[str, t.Any]]:
+    """Return what will show something wrong in a mode, and does nothing about it."""
+    return [row for node in view.nodes for row in _monitors(view, node, False)] if mode == EXCLUSIVE else []
+
+
 def _sharers(view: ClusterSnapshot, node: str) -> t.Iterator[dict[str, t.Any]]:
     """Yield what gives shares of devices out on a node."""
     labels = view.nodes[node]["metadata"].get("labels") or {}
@@ -159,13 +185,8 @@ def _sharers(view: ClusterSnapshot, node: str) -> t.Iterator[dict[str, t.Any]]:
                 "(sriovDevicePlugin)",
             )
     running = bool(reported)
-    for daemon_set in view.daemon_sets:
-        spec = daemon_set["spec"]["template"]["spec"]
-        where = {
-            "nodeSelector": spec.get("nodeSelector"),
-            "nodeAffinity": (spec.get("affinity") or {}).get("nodeAffinity"),
-        }
-        if not is_shared_plugin(spec) or not matches_node(view.nodes[node], where):
+    for daemon_set, spec in _daemon_sets(view, node):
+        if not is_shared_plugin(spec):
             continue
         running = True
         makers = [
@@ -258,7 +279,7 @@ def conflicts(view: ClusterSnapshot, mode: str) -> tuple[list[dict[str, t.Any]],
     for node in view.nodes:
         rows += _managers(view, node, mode)
         if mode == EXCLUSIVE:
-            rows += _sharers(view, node)
+            rows += [*_sharers(view, node), *_monitors(view, node, True)]
         judge = _pod_for_exclusive if mode == EXCLUSIVE else _pod_for_shared
         for pod in pods.get(node, []):
             rows += judge(view, pod, node, unknown)
@@ -274,5 +295,6 @@ __all__ = (
     "attached",
     "conflicts",
     "host_devices",
+    "monitors",
     "moves_device",
 )

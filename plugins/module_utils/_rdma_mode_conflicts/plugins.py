@@ -36,15 +36,15 @@ class Names(t.NamedTuple):
         return name in self.shares or (name.startswith(SHARED_PREFIX + "/") and name not in self.whole)
 
 
-def _words(container: Object) -> t.Iterator[str]:
-    """Yield the last part of a container's image, without tag and digest, and of its program."""
-    yield str(container.get("image") or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
-    yield str((container.get("command") or [""])[0]).rpartition("/")[2]
+def images(container: Object) -> tuple[str, str]:
+    """Return the last part of a container's image, without tag and digest, and of its program."""
+    image = str(container.get("image") or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
+    return image, str((container.get("command") or [""])[0]).rpartition("/")[2]
 
 
 def _runs(spec: Object, marks: t.Sequence[str], mount: str) -> bool:
     return any(
-        any(mark in word for mark in marks for word in _words(container))
+        any(mark in word for mark in marks for word in images(container))
         or any(
             str(volume_mount.get("mountPath")).rstrip("/") == mount
             for volume_mount in container.get("volumeMounts") or []
@@ -162,6 +162,7 @@ __all__ = (
     "SHARED_PREFIX",
     "Names",
     "config_maps",
+    "images",
     "is_shared_plugin",
     "is_whole_plugin",
     "pod_resources",

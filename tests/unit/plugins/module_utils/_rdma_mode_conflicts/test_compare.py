@@ -12,11 +12,15 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import conflict_messages
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.compare import (
+    ClusterSnapshot,
     Gap,
+    conflicts,
     host_devices,
     is_over,
+    monitors,
     moves_device,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.monitors import monitor_of
 
 Json = t.Any
 MOUNT = {"name": "config", "mountPath": "/k8s-rdma-shared-dev-plugin"}
@@ -192,3 +196,47 @@ def test_a_message_tells_each_thing_once() -> None:
     texts = conflict_messages([row(name=f"p{number}") for number in range(12)], [])
     assert len(texts) == 11
     assert texts[-1] == "2 more are in the result of the task"
+
+
+# container, which monitor it is
+MONITORS = [
+    ({"image": "ghcr.io/nvidia/nvsentinel/nic-health-monitor:v1.2.0"}, "nic-health-monitor"),
+    ({"image": "docker.io/leptonai/gpud:v0.6.0"}, "gpud"),
+    ({"image": "quay.io/prometheus/node-exporter:v1.9.1", "args": ["--path.sysfs=/host/sys"]}, "node-exporter"),
+    ({"image": "quay.io/prometheus/node-exporter:v1.9.1", "args": ["--no-collector.infiniband"]}, None),
+    ({"image": "node-exporter", "args": ["--collector.disable-defaults", "--collector.cpu"]}, None),
+    ({"image": "node-exporter", "args": ["--collector.disable-defaults", "--collector.infiniband"]}, "node-exporter"),
+    ({"image": "registry.k8s.io/networking/dranet@sha256:0"}, "dranet"),
+    ({"image": "registry.example/node-exporter/other:1"}, None),
+]
+
+
+@pytest.mark.parametrize(("container", "image"), MONITORS)
+def test_which_monitor(container: Json, image: str | None) -> None:
+    monitor = monitor_of(spec(**container))
+    assert (monitor and monitor.image) == image
+
+
+def cluster_with(*images: str) -> ClusterSnapshot:
+    pods = [{"spec": {**spec(image=image), "nodeSelector": {"gpu": "yes"}}} for image in images]
+    daemon_sets = [
+        {
+            "metadata": {"namespace": "monitoring", "name": pod["spec"]["containers"][0]["image"]},
+            "spec": {"template": pod},
+        }
+        for pod in pods
+    ]
+    nodes = {
+        name: {"metadata": {"name": name, "labels": {"gpu": gpu}}} for name, gpu in (("gpu-1", "yes"), ("cpu-1", "no"))
+    }
+    return ClusterSnapshot(nodes, [], daemon_sets, [], [], {}, plugins.Names(set(), set()), [])
+
+
+def test_a_monitor_that_acts_conflicts_and_others_are_named() -> None:
+    view = cluster_with("nic-health-monitor", "node-exporter", "other")
+    rows, unknown = conflicts(view, "exclusive")
+    assert [(row["node"], row["kind"], row["name"]) for row in rows] == [("gpu-1", "DaemonSet", "nic-health-monitor")]
+    assert "nicExclusionRegex" in rows[0]["remedy"]
+    assert [(row["node"], row["name"]) for row in monitors(view, "exclusive")] == [("gpu-1", "node-exporter")]
+    assert unknown == []
+    assert (conflicts(view, "shared"), monitors(view, "shared")) == (([], []), [])
