@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .._kubernetes.client import Object
-from .plugins import images
+from .plugins import image_and_program
 
 
 class Monitor(t.NamedTuple):
@@ -64,7 +64,7 @@ def monitor_of(spec: Object) -> Monitor | None:
     for container in spec.get("containers") or []:
         words = {str(word).partition("=")[0] for key in ("command", "args") for word in container.get(key) or []}
         for monitor in MONITORS:
-            if monitor.image in images(container) and (_ON in words or not words.intersection(_OFF)):
+            if monitor.image in image_and_program(container) and (_ON in words or not words.intersection(_OFF)):
                 return monitor
     return None
 

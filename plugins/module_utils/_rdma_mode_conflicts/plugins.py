@@ -36,7 +36,7 @@ class Names(t.NamedTuple):
         return name in self.shares or (name.startswith(SHARED_PREFIX + "/") and name not in self.whole)
 
 
-def images(container: Object) -> tuple[str, str]:
+def image_and_program(container: Object) -> tuple[str, str]:
     """Return the last part of a container's image, without tag and digest, and of its program."""
     image = str(container.get("image") or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
     return image, str((container.get("command") or [""])[0]).rpartition("/")[2]
@@ -44,7 +44,7 @@ def images(container: Object) -> tuple[str, str]:
 
 def _runs(spec: Object, marks: t.Sequence[str], mount: str) -> bool:
     return any(
-        any(mark in word for mark in marks for word in images(container))
+        any(mark in word for mark in marks for word in image_and_program(container))
         or any(
             str(volume_mount.get("mountPath")).rstrip("/") == mount
             for volume_mount in container.get("volumeMounts") or []
@@ -162,7 +162,7 @@ __all__ = (
     "SHARED_PREFIX",
     "Names",
     "config_maps",
-    "images",
+    "image_and_program",
     "is_shared_plugin",
     "is_whole_plugin",
     "pod_resources",
