@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 from ..module_utils._errors import FabricError
 from ..modules.fabric_verdict import ARGUMENT_SPEC
 from ..plugin_utils._action import ControllerAction
+from ..plugin_utils._fabric.conditions import conditions
 from ..plugin_utils._fabric.page import page
 from ..plugin_utils._fabric.table import lines, sentence
 from ..plugin_utils._fabric.verdict import judge
@@ -52,6 +53,7 @@ class ActionModule(ControllerAction):
         failed = bool(files.errors) or report["verdict"] in arguments["fail_on"]
         result = {"changed": bool(files.changed), "failed": failed, "msg": message}
         result.update(files=files.changed, verdict=report["verdict"])
+        result["conditions"] = conditions(report, arguments["node_names"])
         if not failed:
             # Ansible prints what a failed task returns, and with -v also the others, except for those with this key.
             result.update(report=report, _ansible_verbose_override=True)

@@ -82,6 +82,10 @@ options:
         of the two ends.
     type: float
     default: 0.8
+  node_names:
+    description: What the cluster calls a node, by its name in O(nodes), for RV(conditions). A name that is empty or missing is the same in both.
+    type: dict
+    default: {}
   started:
     description: When the measurements were started, as it appears in the report. The default is the current time in UTC.
     type: str
@@ -150,6 +154,18 @@ msg:
   type: str
   sample: >-
     Fabric check: FAIL, 24 reasons; first: rail 1: node gpu-03 (mlx5_1, ens2f0np0): the port is DOWN, not ACTIVE. All of it: /srv/reports/fabric.html
+conditions:
+  description:
+    - The condition of each node, as M(rdmaops.gpu_fabric.node_condition) takes it. It is V(False) for a node that is to blame. If a pair of nodes or a whole
+      rail is, the status is V(Unknown), as it is for a node that was not measured to the end.
+  returned: when the arguments are valid
+  type: list
+  elements: dict
+  sample:
+    - node: gpu-03
+      status: "False"
+      reason: FabricCheckFailed
+      message: "rail 1: node gpu-03 (mlx5_1, ens2f0np0): the port is DOWN, not ACTIVE"
 files:
   description: The files that were written, or would be in check mode.
   returned: when the arguments are valid
@@ -335,6 +351,7 @@ ARGUMENT_SPEC = {
     "tests": {"type": "list", "elements": "str", "choices": list(WANTED), "required": True},
     "nccl": {"type": "dict"},
     "min_share": {"type": "float", "default": 0.8},
+    "node_names": {"type": "dict", "default": {}},
     "started": {"type": "str"},
     "json_path": {"type": "path"},
     "html_path": {"type": "path"},

@@ -25,6 +25,7 @@ REQUIRED: dict[str, Json] = {
     "network_attachment": {"owner": "x", "attachments": []},
     "node_drain": {"name": "x", "state": "drained", "run": "x", "reason": "x", "addresses": ["192.0.2.1"]},
     "node_image_info": {"name": "x"},
+    "node_condition": {"conditions": [{"node": "x"}]},
     "node_labels": {"nodes": ["x"], "labels": {"a": "b"}},
     "rdma_mode_conflict_info": {"nodes": ["x"], "netns_mode": "exclusive"},
     "service_account_token": {"names": ["x"], "nodes": ["x"], "namespace": "default"},

@@ -83,7 +83,7 @@ BOXES = (
     Box(20, 350, 380, 190, "Where the kubeconfig is (kubernetes_api)", (
         "Modules of the cluster, by the API server:",
         " cluster_objects, network_attachment,", " whereabouts_pools, gpu_operator (helm),",
-        " node_drain, node_labels, rdma_mode_conflict_info,", " training_job_check_info, training_job_info, ...",
+        " node_drain, node_condition, node_labels, rdma_mode_conflict_info,", " training_job_check_info, training_job_info, ...",
         "One call looks, decides, acts and reports",
     ), "#fdf3e3"),
     Box(460, 350, 600, 390, "GPU nodes (gpu_nodes)", (

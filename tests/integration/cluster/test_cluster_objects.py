@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import node_labels
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import node_condition, node_labels
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import OWNER, ObjectsError
+from ansible_collections.rdmaops.gpu_fabric.tests.support import site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import apply_set as run
@@ -302,3 +303,102 @@ def test_a_node_that_is_not_there(plane: Cluster, node: str) -> None:
     text = "the cluster has no node nobody. There are: .*give the cluster's"
     with pytest.raises(node_labels.LabelsError, match=text):
         label(plane, "nobody", {"a": "1"})
+
+
+# --- a condition of nodes --------------------------------------------------------------------------------------------
+@pytest.fixture
+def nodes(plane: Cluster) -> Iterator[list[str]]:
+    names = [f"conditions-{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    plane.apply(*(manifest("v1", "Node", name) for name in names))
+    yield names
+    plane.kubectl("delete", "node", *names)
+
+
+def conditions(plane: Cluster, *wanted: Json, check: bool = False, state: str = "present") -> Json:
+    known = {"status": "Unknown", "reason": "NotChecked", "message": ""}
+    params = {"conditions": [{**known, **row} for row in wanted], "type": "RdmaFabricReady", "state": state}
+    return node_condition.manage(params, check, client(plane.kubeconfig))
+
+
+def condition_of(plane: Cluster, node: str) -> Json:
+    live = plane.json("get", "node", node)["status"].get("conditions") or []
+    return next((row for row in live if row["type"] == "RdmaFabricReady"), None)
+
+
+def test_a_condition_is_set_and_taken_back(plane: Cluster, nodes: list[str]) -> None:
+    first, second = nodes
+    broken = {"node": first, "status": "False", "reason": "FabricCheckFailed", "message": "rail 1: the port is DOWN"}
+    good = {"node": first, "status": "True", "reason": "FabricCheckPassed"}
+    planned = conditions(plane, broken, check=True)
+    assert condition_of(plane, first) is None
+    done = conditions(plane, broken)
+    assert (
+        done["actions"]
+        == planned["actions"]
+        == [f"Set the condition RdmaFabricReady of node {first} to False FabricCheckFailed"]
+    )
+    live = condition_of(plane, first)
+    assert (live["status"], live["reason"], live["message"]) == ("False", "FabricCheckFailed", broken["message"])
+    assert live["lastTransitionTime"] == live["lastHeartbeatTime"]
+    for check in (False, True):
+        assert not conditions(plane, broken, check=check)["changed"]
+    assert conditions(plane, {**broken, "message": "rail 2"})["changed"]
+    assert condition_of(plane, first)["lastTransitionTime"] == live["lastTransitionTime"]
+    assert conditions(plane, good)["changed"]
+    assert condition_of(plane, first)["status"] == "True"
+    gone = conditions(plane, good, state="absent")
+    assert gone["actions"] == [f"Remove the condition RdmaFabricReady of node {first}"]
+    assert condition_of(plane, first) is None
+    assert not conditions(plane, good, state="absent")["changed"]
+    assert condition_of(plane, second) is None
+
+
+def test_a_condition_of_somebody_else_is_left_alone(plane: Cluster, nodes: list[str]) -> None:
+    mine = {"node": nodes[0], "status": "True", "reason": "FabricCheckPassed"}
+    assert conditions(plane, mine)["changed"]
+    # It was ours, and is not any more.
+    rows = [{"type": "RdmaFabricReady", "status": "False", "reason": "Other"}]
+    for node in nodes:
+        patch = json.dumps({"status": {"conditions": rows}})
+        plane.kubectl("patch", "node", node, "--subresource=status", "--type=strategic", "-p", patch)
+    for state in ("present", "absent"):
+        result = conditions(plane, mine, {**mine, "node": nodes[1]}, state=state)
+        assert not result["changed"]
+        assert result["kept"] == [f"{node}: another tool has set its condition RdmaFabricReady" for node in nodes]
+        assert [row["status"] for row in result["resources"]] == ["unknown", "unknown"]
+    assert [condition_of(plane, node)["reason"] for node in nodes] == ["Other", "Other"]
+
+
+def test_conditions_that_cannot_be(plane: Cluster, nodes: list[str]) -> None:
+    text = message_of(FabricError, conditions, plane, {"node": "nobody"})
+    assert text.startswith("Setting conditions: the cluster has no node nobody. There are: ")
+    text = message_of(FabricError, conditions, plane, {"node": nodes[0], "reason": "two words"})
+    assert (
+        text
+        == f"Setting the condition of {nodes[0]}: 'two words' is not a valid reason. Use a word such as FabricCheckFailed"
+    )
+
+
+@pytest.mark.long
+def test_the_role_fabric_check_sets_the_condition_by_its_verdict(
+    plane: Cluster, nodes: list[str], tmp_path: Path
+) -> None:
+    """This machine's kernel has no RDMA device, so that nothing is measured."""
+    groups = {"gpu_nodes": {"hosts": dict.fromkeys(nodes, site.HERE)}, **site.KUBERNETES_API}
+    variables = {
+        "ansible_become": False,
+        "fabric_check_kubeconfig": str(plane.kubeconfig),
+        "fabric_check_fail_on": [],
+        "fabric_check_node_condition": True,
+    }
+    play = {"hosts": "gpu_nodes", "roles": ["rdmaops.gpu_fabric.fabric_check"]}
+    for number, changed in enumerate((1, 0)):
+        argv = site.book(tmp_path / str(number), play, inventory={"all": {"children": groups}}, variables=variables)
+        run = site.ansible_playbook(*argv, limit=300)
+        assert run.rc == 0, run.output
+        assert len([row for row in run.results("Set the condition of the nodes") if row.get("changed")]) == changed
+    for node in nodes:
+        assert (condition_of(plane, node)["status"], condition_of(plane, node)["reason"]) == (
+            "Unknown",
+            "FabricCheckUnknown",
+        )

@@ -93,6 +93,7 @@ def test_a_manifest_binds_what_it_makes(path: t.Any) -> None:
 
 # What is not bound to names beside create, list and watch, which cannot be, and why.
 NO_NAMES = {
+    ("condition", "nodes/status"): "any node may be the one; the manifest says what it amounts to",
     ("drift_report", "configmaps"): "named after runs; nothing else is in that namespace",
     ("gpu_info", "pods/exec"): "of the operator's DaemonSets, named after nodes; the page says what it amounts to",
     ("maintenance", "nodes"): "any node may be the one",

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A report as conditions of nodes."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .vocabulary import FAIL, PASS, UNKNOWN
+
+Json = t.Dict[str, t.Any]
+_STATUS = {
+    PASS: ("True", "FabricCheckPassed"),
+    FAIL: ("False", "FabricCheckFailed"),
+    UNKNOWN: ("Unknown", "FabricCheckUnknown"),
+}
+# Of a node, which has more of them if it is bad on all rails.
+_SENTENCES = 3
+
+
+def _shared(report: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) -> list[str]:
+    """Return what is wrong between a node and others, so that none of them is to blame alone."""
+    rails = {rail["rail"] for rail in node["rails"]}
+    return [
+        suspect["why"]
+        for suspect in report["suspects"]
+        if node["name"] in (suspect["pair"] or ()) or (suspect["kind"] == "rail" and suspect["rail"] in rails)
+    ]
+
+
+def _own(report: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) -> list[str]:
+    """Return what is wrong with a node, or not known of it, the culprits first."""
+    texts = [suspect["why"] for suspect in report["suspects"] if suspect["node"] == node["name"]]
+    texts += [text for rail in node["rails"] for text in rail["problems"]]
+    texts += [entry["error"] for entry in report["checks"] if entry["node"] == node["name"] and entry["error"]]
+    return [*texts, *node["problems"], *node["busy"]]
+
+
+def conditions(report: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[Json]:
+    """Return what the module node_condition sets. A node that is not to blame for a failure is not called broken.
+
+    :param names: what the cluster calls a host; one that is missing or empty has its own name.
+    """
+    rows = []
+    for node in report["nodes"]:
+        verdict, texts = node["verdict"], _own(report, node)
+        if verdict != FAIL:
+            shared = _shared(report, node)
+            verdict, texts = (UNKNOWN if shared else verdict), texts + shared
+        if verdict == UNKNOWN and not texts:
+            texts = ["it was not measured, or not to the end"]
+        status, reason = _STATUS[verdict]
+        message = "" if verdict == PASS else "; ".join(list(dict.fromkeys(texts))[:_SENTENCES])
+        name = names.get(node["name"]) or node["name"]
+        rows.append({"node": name, "status": status, "reason": reason, "message": message})
+    return rows
+
+
+__all__ = ("conditions",)
