@@ -54,6 +54,8 @@ options:
       - The measurements, each a dictionary of C(client), C(server), C(rail) and C(test); of C(ok), which is true, false, or null if the result could not be
         read; and of C(gbps), C(pings), C(error), C(skipped) and C(traffic), each of which may be null or missing.
       - If there are several for the same pair, rail and test, the worst one counts. Measurements that were not requested also count, and are named.
+      - Those with C(again) set to true were made again, by P(rdmaops.gpu_fabric.fabric_repeats#filter). A culprit that did not fail again is none, and what it
+        explained is V(unknown).
     type: list
     elements: dict
     required: true
@@ -221,6 +223,9 @@ report:
           description: Client and server, if the culprit is a pair.
           type: list
           elements: str
+        direction:
+          description: V(to) or V(from) if the culprit is a port that is good in the other direction.
+          type: str
         why:
           description: The reason.
           type: str
@@ -308,6 +313,10 @@ report:
         results:
           description: Number of results, of which this is the worst.
           type: int
+    again:
+      description: What was measured again, likewise.
+      type: list
+      elements: dict
     checks:
       description:
         - The tests that involve one end only, of each node on each rail - C(node), C(rail), C(test), C(device), C(verdict), C(error), and the findings of

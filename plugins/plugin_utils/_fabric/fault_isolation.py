@@ -100,7 +100,8 @@ def _shared(links: t.Iterable[Link]) -> set[str]:
 
 
 def _suspect(kind: str, node: str | None, rail: int | None, why: str, links: list[Link], **more: t.Any) -> Json:
-    return {"kind": kind, "node": node, "rail": rail, "pair": None, "why": why, "links": links, **more}
+    base = {"kind": kind, "node": node, "rail": rail, "pair": None, "direction": None, "why": why, "links": links}
+    return {**base, **more}
 
 
 def _rail_suspects(
@@ -131,7 +132,11 @@ def _rail_suspects(
         else:  # a star: its center is to blame, or else all of its nodes
             named |= shared or _nodes(group)
     explained = {node: [link for link in rail.failing if node in link[:2]] for node in sorted(named)}
-    suspects += [_path_suspect(hosts, rail, link) for link in rail.failing if not dead & set(link[:2])]
+    open_links = [link for link in rail.failing if not dead & set(link[:2])]
+    for suspect in _one_way(hosts, rail, open_links):
+        suspects.append(suspect)
+        open_links = [link for link in open_links if link not in suspect["links"]]
+    suspects += [_path_suspect(hosts, rail, link) for link in open_links]
     return suspects, {node: links for node, links in explained.items() if links}
 
 
@@ -147,6 +152,24 @@ def _ends_suspect(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link], *
     why = "%s fails, and neither end was measured well with another node" % _path(hosts, rail, links[0])
     why += ": one of them, or the path between them"
     return _suspect("pair", None, rail.number, why, links, pair=list(ends))
+
+
+def _one_way(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link]) -> t.Iterator[Json]:
+    """Yield the ports that are good in one direction, and with no partner in the other, the worst first."""
+    ends = [(node, place) for node in sorted(_nodes(links)) for place in (0, 1)]
+    failing = {end: [link for link in links if link[end[1]] == end[0]] for end in ends}
+    explained: set[Link] = set()
+    for node, place in sorted(ends, key=lambda end: -len(failing[end])):
+        own = [link for link in failing[node, place] if link not in explained]
+        if len(own) < 2 or any(link[place] == node for link in rail.good):
+            continue
+        explained.update(own)
+        direction, other = ("from", "to") if place == 0 else ("to", "from")
+        passing = len([link for link in rail.good if link[1 - place] == node])
+        why = "rail %d: node %s: all %d measured pairs %s it fail, %d %s it pass: its card, cable or switch port" % (
+            *(rail.number, label(hosts, node, rail.number), len(own), direction, passing, other),
+        )  # fmt: skip
+        yield _suspect("port", node, rail.number, why, own, direction=direction)
 
 
 def _path_suspect(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> Json:
@@ -267,6 +290,7 @@ def with_findings(suspects: list[Json], findings: list[Finding]) -> list[Json]:
                     "node": node,
                     "rail": finding.rail,
                     "pair": None,
+                    "direction": None,
                     "why": finding.why,
                     "worst": "",
                 }

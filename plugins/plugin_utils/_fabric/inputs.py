@@ -221,8 +221,13 @@ def _traffic(value: t.Any, where: str) -> Json | None:
     return {**value, "quiet": value.get("quiet"), "why": _text(value.get("why"), where + ".why")}
 
 
-def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
-    measurements: dict[tuple[str, str, int, str], list[Json]] = {}
+Measurements = t.Dict[t.Tuple[str, str, int, str], t.List[Json]]
+
+
+def read(results: t.Any) -> tuple[Measurements, Measurements]:
+    """Return the measurements, and those that were made again, by client, server, rail and test."""
+    first: Measurements = {}
+    again: Measurements = {}
     for entry in _list(results, "results"):
         if not isinstance(entry, t.Mapping):
             raise invalid_input("results must be a list of dictionaries; it has %s" % brief(entry))
@@ -235,7 +240,7 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
         ok = entry.get("ok")
         if ok is not None and not isinstance(ok, bool):
             raise invalid_input(where + "ok must be true, false or null, not %s" % brief(ok))
-        measurements.setdefault((client, server, rail, test), []).append(
+        (again if entry.get("again") else first).setdefault((client, server, rail, test), []).append(
             {
                 "ok": ok,
                 "gbps": _number(entry.get("gbps"), where + "gbps"),
@@ -245,10 +250,11 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
                 "traffic": _traffic(entry.get("traffic"), where + "traffic"),
             }
         )
-    return measurements
+    return first, again
 
 
 __all__ = (
+    "Measurements",
     "PLACEMENT",
     "Plan",
     "SHOWN",

@@ -13,7 +13,7 @@ import typing as t
 
 from ...module_utils._rails.ports import lacks_gid
 from . import gpus
-from .inputs import Plan
+from .inputs import Measurements, Plan
 from .ports import label, port_of
 from .vocabulary import (
     ABSENT,
@@ -33,34 +33,48 @@ from .vocabulary import (
 
 
 def judge_pairs(
-    hosts: t.Mapping[str, Json],
-    plan: Plan,
-    measurements: t.Mapping[tuple[str, str, int, str], list[Json]],
-    limit: float,
-    silence: str,
+    hosts: t.Mapping[str, Json], plan: Plan, measurements: Measurements, limit: float, silence: str
 ) -> list[Json]:
     """Return every requested measurement, then the others, each with its verdict."""
     keys = [(*pair, rail, test) for rail in plan.rails for test in plan.tests for pair in plan.pairs]
     extra = sorted(set(measurements) - set(keys))
     entries = []
     for key in keys + extra:
-        client, server, rail, test = key
-        expected = _expected(hosts, client, server, rail)
-        choices = [_judge_result(result, test, expected, limit) for result in measurements.get(key, ())]
-        if choices:
-            chosen = min(choices, key=_rank)
-        else:
-            chosen = dict.fromkeys(("gbps", "share", "pings", "skipped", "traffic"))
-            chosen["verdict"] = UNKNOWN
-            chosen["error"] = _why_missing(hosts, client, server, rail, test) or silence
-        entry: Json = {"client": client, "server": server, "rail": rail, "test": test}
-        entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
-        entry["expected_gbps"] = expected if test in BANDWIDTHS else None
-        entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
-        entry.update(quiet=(chosen["traffic"] or {}).get("quiet"), traffic=chosen["traffic"])
-        entry.update(wanted=key not in extra, results=len(choices))
-        entries.append(entry)
+        missing = "" if measurements.get(key) else _why_missing(hosts, *key) or silence
+        entries.append(_entry(hosts, key, measurements.get(key, ()), limit, missing, wanted=key not in extra))
     return entries
+
+
+def judge_again(hosts: t.Mapping[str, Json], measurements: Measurements, limit: float) -> list[Json]:
+    """Return what was measured again."""
+    return [_entry(hosts, key, results, limit, "", wanted=False) for key, results in sorted(measurements.items())]
+
+
+def _entry(
+    hosts: t.Mapping[str, Json],
+    key: tuple[str, str, int, str],
+    results: t.Sequence[Json],
+    limit: float,
+    missing: str,
+    *,
+    wanted: bool,
+) -> Json:
+    """Return the worst result; ``missing``: why there is none."""
+    client, server, rail, test = key
+    expected = _expected(hosts, client, server, rail)
+    choices = [_judge_result(result, test, expected, limit) for result in results]
+    if choices:
+        chosen = min(choices, key=_rank)
+    else:
+        chosen = dict.fromkeys(("gbps", "share", "pings", "skipped", "traffic"))
+        chosen.update(verdict=UNKNOWN, error=missing)
+    entry: Json = {"client": client, "server": server, "rail": rail, "test": test}
+    entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
+    entry["expected_gbps"] = expected if test in BANDWIDTHS else None
+    entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
+    entry.update(quiet=(chosen["traffic"] or {}).get("quiet"), traffic=chosen["traffic"])
+    entry.update(wanted=wanted, results=len(choices))
+    return entry
 
 
 def _expected(hosts: t.Mapping[str, Json], client: str, server: str, rail: int) -> float | None:
@@ -145,4 +159,4 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
     return "no result: " + "; ".join(reasons) if reasons else None
 
 
-__all__ = ("judge_pairs",)
+__all__ = ("judge_again", "judge_pairs")

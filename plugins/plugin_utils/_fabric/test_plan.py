@@ -66,7 +66,7 @@ def _address(test: str, ports: t.Mapping[str, t.Mapping[str, t.Any]], ends: t.Ma
 
 def plan_tests(
     nodes: t.Mapping[str, Node],
-    pairs: t.Sequence[t.Mapping[str, str]],
+    pairs: t.Sequence[t.Mapping[str, t.Any]],
     host: str,
     side: str,
     selection: t.Sequence[str],
@@ -98,8 +98,14 @@ def plan_tests(
         ends = {end: nodes[pair[end]] for end in SIDES}
         if pair[side] == host and all(usable(node) for node in ends.values()):
             tests += [
-                {"id": "%d-%d-%s" % (number, test["rail"], test["test"]), **pair, **test, **options}
+                {
+                    "id": "%d-%d-%s" % (number, test["rail"], test["test"]),
+                    **{end: pair[end] for end in SIDES},
+                    **test,
+                    **options,
+                }
                 for test in _pair_tests(ends, side, [test for test in selection if test in TESTS], first_port)
+                if test["rail"] in pair.get("rails", [test["rail"]])
             ]
     return tests
 

@@ -19,8 +19,9 @@ from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
 from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
-from .pairs import judge_pairs
+from .pairs import judge_again, judge_pairs
 from .ports import Finding, examine
+from .repeat import hold
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, worst
 
 SCHEMA = 1
@@ -41,14 +42,15 @@ def judge(
         raise invalid_input("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
     plan = plan_of(request, hosts)
-    measurements = read(results)
+    first, again = read(results)
     findings = examine(hosts, plan)
-    pairs = judge_pairs(hosts, plan, measurements, limit, silence)
+    measured = judge_pairs(hosts, plan, first, limit, silence)
+    repeats = judge_again(hosts, again, limit)
     checks = fabric_checks.judge_checks(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
     nccl_entry = gpus.nccl(nccl, hosts, plan.nccl, silence)
-    suspects = isolate_faults(hosts, plan, pairs, findings, limit)
+    suspects, pairs = hold(isolate_faults(hosts, plan, measured, findings, limit), measured, repeats)
     gaps = _gaps(hosts, plan)
     notes = _unknown_results(pairs)
     verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
@@ -76,6 +78,7 @@ def judge(
         "coherence": [finding.as_json() for finding in findings],
         "nodes": _judge_nodes(hosts, plan, pairs, checks, findings, suspects),
         "pairs": pairs,
+        "again": repeats,
         "checks": checks,
         "nccl": nccl_entry,
         "gpudirect": gpus.gpudirect(pairs, nccl_entry, hosts),

@@ -59,3 +59,21 @@ def test_of_the_environment_of_nccl(variable: str, value: int, name: str) -> Non
     assert name not in role.task("nccl.yml", TOGETHER, "environment", **PODS)
     environment = role.task("nccl.yml", TOGETHER, "environment", **PODS, **{variable: value})
     assert environment[name] == str(value)
+
+
+def test_what_failed_is_measured_again_by_the_same_tasks() -> None:
+    role = values(COLLECTION / "roles/fabric_check")
+    pairs = [{"client": "b", "server": "a", "rails": [1]}]
+    site = {
+        **ROUND,
+        "__fabric_check_pairs": pairs,
+        "__fabric_check_index": 0,
+        "__fabric_check_rounds": [PAIRS, PAIRS, PAIRS],
+        "__fabric_check_rounds_again": [pairs, pairs],
+        "__fabric_check_repeats": True,
+        "inventory_hostname": "b",
+    }
+    assert str(role.value("__fabric_check_turn", **site)).startswith("1 of 2 of what failed, 1 pair, about ")
+    tests = role.value("__fabric_check_to_measure", **site)
+    assert {test["rail"] for test in tests} == {1}
+    assert "rails" not in tests[0]

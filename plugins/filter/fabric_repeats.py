@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fabric_repeats
+short_description: Pair nodes to measure again what failed
+version_added: 0.1.0
+description:
+  - Finds what M(rdmaops.gpu_fabric.fabric_verdict) would blame, and pairs each of it with nodes that did well, in
+    rounds. A node or a port sends to one of them and receives from another; of a path, each end is also measured with
+    others. So a failure that does not come again is distinguished from a fault, and a port's fault from a path's.
+  - The results, with C(again) set to true, are for M(rdmaops.gpu_fabric.fabric_verdict) together with the first ones.
+  - No node is in two pairs of a round.
+author:
+  - rdmaops contributors (@rdmaops)
+positional: results, pairs, rails, tests, min_share
+options:
+  _input:
+    description: The known state of the nodes, in the format of M(rdmaops.gpu_fabric.fabric_verdict).
+    type: dict
+    required: true
+  results:
+    description: The measurements, likewise.
+    type: list
+    elements: dict
+    required: true
+  pairs:
+    description: The pairs that were to be measured, each a list of client and server.
+    type: list
+    elements: list
+    required: true
+  rails:
+    description: The rails that were to be measured.
+    type: list
+    elements: int
+    required: true
+  tests:
+    description: The tests that were to be run.
+    type: list
+    elements: str
+    required: true
+  min_share:
+    description: The share of the link's rate that a bandwidth must reach.
+    type: float
+    default: 0.8
+seealso:
+  - plugin: rdmaops.gpu_fabric.fabric_rounds
+    plugin_type: filter
+  - module: rdmaops.gpu_fabric.fabric_verdict
+"""
+
+EXAMPLES = r"""
+---
+- name: Measure again what failed
+  ansible.builtin.include_tasks:
+    file: round.yml
+  loop: "{{ nodes | rdmaops.gpu_fabric.fabric_repeats(results, pairs, [0, 1], ['ib_write_bw']) }}"
+  loop_control:
+    loop_var: pairs_of_the_round
+"""
+
+RETURN = r"""
+_value:
+  description: The rounds, each a list of dictionaries with C(client), C(server) and C(rails). Empty if nothing failed.
+  type: list
+  elements: list
+  sample:
+    - - {"client": "gpu-02", "server": "gpu-05", "rails": [1]}
+    - - {"client": "gpu-04", "server": "gpu-02", "rails": [1]}
+"""
+
+import typing as t
+
+from ..plugin_utils._fabric.repeat import again
+from ..plugin_utils._fabric.verdict import judge
+from ..plugin_utils._filter import ansible_errors
+
+
+@ansible_errors
+def fabric_repeats(
+    nodes: t.Any, results: t.Any, pairs: t.Any, rails: t.Any, tests: t.Any, min_share: t.Any = 0.8
+) -> list[list[dict[str, t.Any]]]:
+    """Return the rounds."""
+    return again(judge(nodes, results, {"pairs": pairs, "rails": rails, "tests": tests}, min_share, ""))
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return filters by name."""
+        return {"fabric_repeats": fabric_repeats}
