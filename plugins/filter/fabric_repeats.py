@@ -16,7 +16,7 @@ description:
   - No node is in two pairs of a round.
 author:
   - rdmaops contributors (@rdmaops)
-positional: results, pairs, rails, tests, min_share
+positional: results, pairs, rails, tests, min_share, min_of_best
 options:
   _input:
     description: The known state of the nodes, in the format of M(rdmaops.gpu_fabric.fabric_verdict).
@@ -46,6 +46,10 @@ options:
     description: The share of the link's rate that a bandwidth must reach.
     type: float
     default: 0.8
+  min_of_best:
+    description: The share of the best pair of the rail that each other one must reach.
+    type: float
+    default: 0.93
 seealso:
   - plugin: rdmaops.gpu_fabric.fabric_rounds
     plugin_type: filter
@@ -75,16 +79,23 @@ _value:
 import typing as t
 
 from ..plugin_utils._fabric.repeat import again
-from ..plugin_utils._fabric.verdict import judge
+from ..plugin_utils._fabric.verdict import MIN_OF_BEST, judge
 from ..plugin_utils._filter import ansible_errors
 
 
 @ansible_errors
 def fabric_repeats(
-    nodes: t.Any, results: t.Any, pairs: t.Any, rails: t.Any, tests: t.Any, min_share: t.Any = 0.8
+    nodes: t.Any,
+    results: t.Any,
+    pairs: t.Any,
+    rails: t.Any,
+    tests: t.Any,
+    min_share: t.Any = 0.8,
+    min_of_best: t.Any = MIN_OF_BEST,
 ) -> list[list[dict[str, t.Any]]]:
     """Return the rounds."""
-    return again(judge(nodes, results, {"pairs": pairs, "rails": rails, "tests": tests}, min_share, ""))
+    request = {"pairs": pairs, "rails": rails, "tests": tests}
+    return again(judge(nodes, results, request, min_share, "", min_of_best=min_of_best))
 
 
 class FilterModule:

@@ -84,6 +84,13 @@ options:
         of the two ends.
     type: float
     default: 0.8
+  min_of_best:
+    description:
+      - The share of what the best pair of a rail reaches that each other pair of it must reach, above 0 and up to 1. It is compared with O(min_share) met, and
+        if at least three pairs of the rail were measured well.
+      - The default is what NVIDIA's ClusterKit takes for a bad pair.
+    type: float
+    default: 0.93
   node_names:
     description: What the cluster calls a node, by its name in O(nodes), for RV(conditions). A name that is empty or missing is the same in both.
     type: dict
@@ -198,6 +205,10 @@ report:
       description: O(min_share).
       type: float
       sample: 0.8
+    min_of_best:
+      description: O(min_of_best).
+      type: float
+      sample: 0.93
     wanted:
       description: O(pairs), O(rails) and O(tests).
       type: dict
@@ -360,6 +371,7 @@ ARGUMENT_SPEC = {
     "tests": {"type": "list", "elements": "str", "choices": list(WANTED), "required": True},
     "nccl": {"type": "dict"},
     "min_share": {"type": "float", "default": 0.8},
+    "min_of_best": {"type": "float", "default": 0.93},
     "node_names": {"type": "dict", "default": {}},
     "started": {"type": "str"},
     "json_path": {"type": "path"},

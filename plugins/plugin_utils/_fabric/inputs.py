@@ -40,9 +40,9 @@ def invalid_input(text: str) -> VerdictError:
     return VerdictError("Could not judge the fabric: " + text)
 
 
-def limit_of(value: t.Any) -> float:
+def limit_of(value: t.Any, name: str = "min_share") -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise invalid_input("min_share must be a number above 0 and up to 1, for example 0.8, not %s" % brief(value))
+        raise invalid_input("%s must be a number above 0 and up to 1, for example 0.8, not %s" % (name, brief(value)))
     return float(value)
 
 

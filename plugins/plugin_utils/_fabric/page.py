@@ -64,7 +64,7 @@ def page(report: Json) -> str:
         report=report,
         meaning=_MEANINGS[report["verdict"]],
         facts=_facts(report, names),
-        legend=_legend(report["min_share"], {entry["test"] for entry in report["pairs"]}),
+        legend=_legend(report, {entry["test"] for entry in report["pairs"]}),
         gpus=gpus.lines(report) + ([nccl["error"]] if nccl and nccl["error"] else []),
         nodes=[_node(node) for node in report["nodes"]],
         skipped=_group_by_reason(report["skipped"]),
@@ -114,13 +114,17 @@ def _maps(report: Json, order: t.Sequence[str]) -> dict[str, t.Any]:
     return {"names": names, "rails": rails, "strips": strips, "squares": squares}
 
 
-def _legend(limit: float, tests: t.Collection[str]) -> list[tuple[str, str, str]]:
+def _legend(report: Json, tests: t.Collection[str]) -> list[tuple[str, str, str]]:
     """Return classes, the texts of their cells, and what they mean."""
-    items = []
+    limit, items = report["min_share"], []
     if set(BANDWIDTHS) & set(tests):
         items = [
             ("f2", "!", "below %s" % bound(limit / 2)),
-            ("f1", "!", "below the limit, %s" % bound(limit)),
+            (
+                "f1",
+                "!",
+                "below the limits, %s, and %s of the best of the rail" % (bound(limit), bound(report["min_of_best"])),
+            ),
         ]
         if limit >= 0.995:
             items.append(("p3", "\u00a0", "the link's rate"))

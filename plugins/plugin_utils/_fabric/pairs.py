@@ -31,6 +31,9 @@ from .vocabulary import (
     speed,
 )
 
+# From how many good measurements of a rail on the best one is compared with the others.
+COMPARED = 3
+
 
 def judge_pairs(
     hosts: t.Mapping[str, Json], plan: Plan, measurements: Measurements, limit: float, silence: str
@@ -48,6 +51,30 @@ def judge_pairs(
 def judge_again(hosts: t.Mapping[str, Json], measurements: Measurements, limit: float) -> list[Json]:
     """Return what was measured again."""
     return [_entry(hosts, key, results, limit, "", wanted=False) for key, results in sorted(measurements.items())]
+
+
+def best_shares(entries: t.Iterable[Json]) -> dict[tuple[int, str], float]:
+    """Return the best share of the link's rate by rail and test, where enough pairs were measured to compare them."""
+    shares: dict[tuple[int, str], list[float]] = {}
+    for entry in entries:
+        if entry["verdict"] == PASS and entry["share"] is not None:
+            # More than the rate is a rate that is reported too low.
+            shares.setdefault((entry["rail"], entry["test"]), []).append(min(entry["share"], 1.0))
+    return {key: max(values) for key, values in shares.items() if len(values) >= COMPARED}
+
+
+def compared(entries: t.Iterable[Json], best: t.Mapping[tuple[int, str], float], limit: float) -> list[Json]:
+    """Return the measurements; one that is far below the best of its rail fails, although it is fast enough alone."""
+    judged = []
+    for entry in entries:
+        share, top = entry["share"], best.get((entry["rail"], entry["test"]))
+        if entry["verdict"] == PASS and share is not None and top is not None and share < limit * top:
+            text = "%s Gb/s are %s of what the best pair of the rail reaches, the limit is %s" % (
+                speed(entry["gbps"]), percent(share / top), bound(limit),
+            )  # fmt: skip
+            entry = {**entry, "verdict": FAIL, "error": text}
+        judged.append(entry)
+    return judged
 
 
 def _entry(
@@ -159,4 +186,4 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
     return "no result: " + "; ".join(reasons) if reasons else None
 
 
-__all__ = ("judge_again", "judge_pairs")
+__all__ = ("COMPARED", "best_shares", "compared", "judge_again", "judge_pairs")

@@ -19,12 +19,14 @@ from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
 from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
-from .pairs import judge_again, judge_pairs
+from .pairs import best_shares, compared, judge_again, judge_pairs
 from .ports import Finding, examine
 from .repeat import hold
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, worst
 
 SCHEMA = 1
+# Of the best of a rail: what ClusterKit, and with it the field, takes for a bad pair.
+MIN_OF_BEST = 0.93
 
 
 def judge(
@@ -35,9 +37,11 @@ def judge(
     started: t.Any,
     nccl: t.Any = None,
     silence: str = NO_RESULT,
+    min_of_best: t.Any = MIN_OF_BEST,
 ) -> Json:
     """Return the report on the measurements; ``silence`` is why a result is missing, if nothing else explains it."""
     limit = limit_of(min_share)
+    relative = limit_of(min_of_best, "min_of_best")
     if not isinstance(started, str):
         raise invalid_input("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
@@ -45,7 +49,9 @@ def judge(
     first, again = read(results)
     findings = examine(hosts, plan)
     measured = judge_pairs(hosts, plan, first, limit, silence)
-    repeats = judge_again(hosts, again, limit)
+    best = best_shares(measured)
+    measured = compared(measured, best, relative)
+    repeats = compared(judge_again(hosts, again, limit), best, relative)
     checks = fabric_checks.judge_checks(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
@@ -68,6 +74,7 @@ def judge(
         "started": started,
         "verdict": verdict,
         "min_share": limit,
+        "min_of_best": relative,
         "wanted": {
             "pairs": [list(pair) for pair in plan.pairs],
             "rails": plan.rails,
@@ -192,6 +199,7 @@ def _judge_nodes(
 
 
 __all__ = (
+    "MIN_OF_BEST",
     "SCHEMA",
     "judge",
 )

@@ -145,3 +145,20 @@ def test_a_node_is_in_one_pair_of_a_round(number: int, data: st.DataObject) -> N
     for pairs in again(fabric.report()):
         ends = list(itertools.chain.from_iterable((pair["client"], pair["server"]) for pair in pairs))
         assert len(ends) == len(set(ends))
+
+
+def test_a_port_at_85_of_a_hundred_is_found_among_good_ones() -> None:
+    report = measured(
+        Fabric("abcdef"), lambda client, server, rail, turn: 340.0 if "d" in (client, server) and rail == 0 else GOOD
+    )
+    assert blamed(report) == [("port", "d", 0)]
+    texts = {entry["error"] for entry in report["pairs"] if entry["verdict"] == "fail"}
+    assert texts == {"340.0 Gb/s are 87.6% of what the best pair of the rail reaches, the limit is 93%"}
+
+
+def test_two_pairs_are_not_compared() -> None:
+    report = measured(
+        many(3, 1, [("gpu-00", "gpu-01"), ("gpu-01", "gpu-02")]),
+        lambda client, *_rest: 330.0 if client == "gpu-00" else GOOD,
+    )
+    assert report["verdict"] == "pass"
