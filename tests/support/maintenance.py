@@ -62,12 +62,12 @@ module.exit_json(changed=True, rebooted=not module.check_mode)
 }
 
 
-def linked(target: Path, role: str) -> None:
+def linked(target: Path, role: str = "", modules: t.Collection[str] = MODULES) -> None:
     """Link all of the collection that has no stand-in."""
     for folder in (target / "plugins/modules", target / "roles"):
         folder.mkdir(parents=True)
     kept = {".": ("plugins", "roles"), "plugins": ("modules",), "roles": (role,)}
-    kept["plugins/modules"] = tuple(f"{name}.py" for name in MODULES)
+    kept["plugins/modules"] = tuple(f"{name}.py" for name in modules)
     for folder_name, names in kept.items():
         for entry in (COLLECTION / folder_name).iterdir():
             if entry.name not in names and not entry.name.startswith((".", "__")):
