@@ -35,7 +35,9 @@ def _own(report: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) -> list[str
     texts = [suspect["why"] for suspect in report["suspects"] if suspect["node"] == node["name"]]
     texts += [text for rail in node["rails"] for text in rail["problems"]]
     texts += [entry["error"] for entry in report["checks"] if entry["node"] == node["name"] and entry["error"]]
-    return [*texts, *node["problems"], *node["busy"]]
+    texts += [*node["problems"], *node["busy"]]
+    unknown = [entry for entry in report["pairs"] if entry["verdict"] == UNKNOWN]
+    return texts + [entry["error"] for entry in unknown if node["name"] in (entry["client"], entry["server"])]
 
 
 def conditions(report: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> list[Json]:

@@ -72,7 +72,8 @@ def again(report: t.Mapping[str, t.Any]) -> list[list[Json]]:
     """Return rounds in which what failed is measured again; a node is in at most one pair of a round."""
     rails: dict[tuple[str, str], set[int]] = {}
     busy: dict[str, int] = {}
-    for suspect in report["suspects"]:
+    # What is wrong before any traffic needs none.
+    for suspect in (suspect for suspect in report["suspects"] if _failing(report["pairs"], suspect)):
         own = report["wanted"]["rails"] if suspect["rail"] is None else [suspect["rail"]]
         for link in _links(report, suspect, busy):
             rails.setdefault(link, set()).update(own)
@@ -129,7 +130,7 @@ def _end_confirmed(suspect: Json, repeats: t.Sequence[Json]) -> list[Json]:
         if measured:
             parts[rail] = "all" if failing == measured else failing[0] if failing else ""
     if not parts:
-        return [suspect]
+        return [] if own else [suspect]
     if set(parts.values()) == {"all"}:
         others = {name for entry in own for name in (entry["client"], entry["server"])} - {node}
         text = "; measured again with %s, it fails again" % " and ".join(printable(name) for name in sorted(others))
@@ -143,9 +144,9 @@ def _path_confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[
     held: list[Json] = []
     known = False
     for client, server in _failing(pairs, suspect):
-        fails = _fails(e for e in on_rail if (e["client"], e["server"]) == (client, server))
-        known = known or fails is not None
-        if not fails:
+        direct = [e for e in on_rail if (e["client"], e["server"]) == (client, server)]
+        known = known or bool(direct)
+        if not _fails(direct):
             continue
         ends = [
             _port(suspect, node, suspect["rail"], direction)
@@ -157,15 +158,15 @@ def _path_confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[
 
 
 def _confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]) -> list[Json]:
-    """Return what of a suspect failed again; as it was if nothing was measured again."""
+    """Return what of a suspect failed again; as it was if it was not to be measured again."""
     if suspect["pair"]:
         return _path_confirmed(suspect, pairs, repeats)
     if suspect["kind"] != "rail":
         return _end_confirmed(suspect, repeats)
-    fails = _fails(entry for entry in repeats if _touches(suspect, entry))
-    if fails is None:
+    own = [entry for entry in repeats if _touches(suspect, entry)]
+    if not own:
         return [suspect]
-    return [{**suspect, "why": suspect["why"] + "; measured again, it fails again"}] if fails else []
+    return [{**suspect, "why": suspect["why"] + "; measured again, it fails again"}] if _fails(own) else []
 
 
 def _said(entry: t.Mapping[str, t.Any]) -> str:

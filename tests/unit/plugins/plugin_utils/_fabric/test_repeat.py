@@ -162,3 +162,20 @@ def test_two_pairs_are_not_compared() -> None:
         lambda client, *_rest: 330.0 if client == "gpu-00" else GOOD,
     )
     assert report["verdict"] == "pass"
+
+
+def test_what_cannot_be_measured_again_is_unknown() -> None:
+    fabric = Fabric("abcd").slow("b", rails=[1])
+    (first,) = [pairs[0] for pairs in again(fabric.report())][:1]
+    unread = good(first["client"], first["server"], 1, "ib_write_bw", again=True, ok=None, error="no result came back")
+    fabric.results.append(unread)
+    report = fabric.report()
+    assert (report["verdict"], blamed(report)) == ("unknown", [])
+    assert any(entry["error"] == "not repeatable: 12.1 Gb/s (a -> b)" for entry in report["pairs"])
+
+
+def test_a_port_that_is_down_is_not_measured_again() -> None:
+    fabric = Fabric("abcd").without("b", rails=[1]).port("b", 1, state="DOWN")
+    report = fabric.report()
+    assert blamed(report) == [("port", "b", 1)]
+    assert again(report) == []
