@@ -61,7 +61,9 @@ class ActionModule(ControllerAction):
 
     def _silence(self, arguments: dict[str, t.Any]) -> str:
         """Return why a result is missing, if nothing else explains it."""
-        return CHECK_MODE if self._task.check_mode and not arguments["results"] else NO_RESULT
+        if self._task.check_mode and not arguments["results"]:
+            return CHECK_MODE
+        return str(arguments["missing"] or NO_RESULT)
 
     def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> Files:
         """Write the files whose text differs."""

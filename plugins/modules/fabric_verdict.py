@@ -91,6 +91,9 @@ options:
       - The default is what NVIDIA's ClusterKit takes for a bad pair.
     type: float
     default: 0.93
+  missing:
+    description: Why a requested result is missing, if nothing else explains it. The default is that none came back.
+    type: str
   node_names:
     description: What the cluster calls a node, by its name in O(nodes), for RV(conditions). A name that is empty or missing is the same in both.
     type: dict
@@ -372,6 +375,7 @@ ARGUMENT_SPEC = {
     "nccl": {"type": "dict"},
     "min_share": {"type": "float", "default": 0.8},
     "min_of_best": {"type": "float", "default": 0.93},
+    "missing": {"type": "str"},
     "node_names": {"type": "dict", "default": {}},
     "started": {"type": "str"},
     "json_path": {"type": "path"},

@@ -53,33 +53,44 @@ module.exit_json(changed=False, failed_tests=[], results=results, **ready)
 """
 
 
+def verify(place: Path, times: int, **variables: Json) -> tuple[site.Run, Json]:
+    """Run the playbook while rail 1 of gpu-3 is slow so many times, and return its report, too."""
+    collection = place / "collections/ansible_collections/rdmaops/gpu_fabric"
+    linked(collection, modules=("rdma_info", "fabric_probe"))
+    for name, text in (("rdma_info", INFO), ("fabric_probe", PROBE)):
+        (collection / f"plugins/modules/{name}.py").write_text(text)
+    fault = place / "fault.json"
+    fault.write_text(json.dumps({"node": "gpu-3", "rail": 1, "times": times}))
+    python = place / "python"
+    python.write_text(f'#!/bin/sh\nTEST_FAULT={fault} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    nodes = {name: {**site.HERE, "ansible_python_interpreter": str(python)} for name in HOSTS}
+    report = place / "report.json"
+    own = {"ansible_become": False, "fabric_check_tests": ["ib_write_bw"], "fabric_check_report_json": str(report)}
+    argv = site.hosts(place, {"gpu_nodes": {"hosts": nodes}}, {**own, **variables})
+    path = {"ANSIBLE_COLLECTIONS_PATH": str(place / "collections"), "ANSIBLE_FORKS": "10"}
+    run = site.ansible_playbook(*argv, "rdmaops.gpu_fabric.verify", limit=300, **path)
+    assert report.exists(), run.output
+    return run, json.loads(report.read_text())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("times", "verdict", "suspects"), [(ALWAYS, "fail", [("port", "gpu-3", 1)]), (FIRST, "unknown", [])]
 )
 def test_only_what_fails_again_is_blamed(tmp_path: Path, times: int, verdict: str, suspects: Json) -> None:
-    collection = tmp_path / "collections/ansible_collections/rdmaops/gpu_fabric"
-    linked(collection, modules=("rdma_info", "fabric_probe"))
-    for name, text in (("rdma_info", INFO), ("fabric_probe", PROBE)):
-        (collection / f"plugins/modules/{name}.py").write_text(text)
-    fault = tmp_path / "fault.json"
-    fault.write_text(json.dumps({"node": "gpu-3", "rail": 1, "times": times}))
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nTEST_FAULT={fault} exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    nodes = {name: {**site.HERE, "ansible_python_interpreter": str(python)} for name in HOSTS}
-    report = tmp_path / "report.json"
-    extra = {"ansible_become": False, "fabric_check_tests": ["ib_write_bw"], "fabric_check_report_json": str(report)}
-    argv = site.hosts(tmp_path, {"gpu_nodes": {"hosts": nodes}}, extra)
-    path = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections"), "ANSIBLE_FORKS": "10"}
-    run = site.ansible_playbook(*argv, "rdmaops.gpu_fabric.verify", limit=300, **path)
-    assert report.exists(), run.output
-    result = json.loads(report.read_text())
-    assert [(row["kind"], row["node"], row["rail"]) for row in result["suspects"]] == suspects
-    assert result["verdict"] == verdict
-    assert run.rc == 2
-    assert {
-        (row["rail"], frozenset((row["client"], row["server"])) & {"gpu-3"} != frozenset()) for row in result["again"]
-    } == {(1, True)}
+    run, report = verify(tmp_path, times)
+    assert [(row["kind"], row["node"], row["rail"]) for row in report["suspects"]] == suspects
+    assert (run.rc, report["verdict"]) == (2, verdict)
+    assert {(row["rail"], "gpu-3" in (row["client"], row["server"])) for row in report["again"]} == {(1, True)}
     assert ("measured again with gpu-" in run.messages()) == bool(suspects)
-    assert ("not repeatable: 97.0 Gb/s (" in json.dumps(result)) == (not suspects)
+    assert ("not repeatable: 97.0 Gb/s (" in json.dumps(report)) == (not suspects)
+
+
+@pytest.mark.long
+def test_a_round_that_would_not_end_in_time_is_not_begun(tmp_path: Path) -> None:
+    # A round takes 10 s: two rails, each with a test of 3 s, a second to connect and another to end.
+    run, report = verify(tmp_path, ALWAYS, fabric_check_time_limit=9)
+    assert (run.rc, report["verdict"]) == (2, "unknown")
+    assert {row["error"] for row in report["pairs"]} == {"not reached within fabric_check_time_limit (9 s)"}
+    assert report["again"] == []
