@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 import pytest
@@ -73,4 +72,5 @@ def test_mode_exclusive_is_refused_with_what_needs_shared(lab: podlab.PodLab) ->
     text = " ".join(done.stdout.split())
     assert done.returncode != 0, text
     assert "rdmaops-network/rdma-device-plugin" in text, text
-    assert json.loads(lab.nodes["gpu-1"].check_output("rdma -j system"))[0]["netns"] == "shared"
+    # iproute2 has no JSON of it.
+    assert lab.nodes["gpu-1"].check_output("rdma -j system").startswith("netns shared ")

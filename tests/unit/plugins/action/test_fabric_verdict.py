@@ -295,8 +295,9 @@ def test_in_a_playbook_that_fails(tmp_path: Path) -> None:
 
 def test_role_fabric_check_ends_with_a_screen_and_keeps_the_report(tmp_path: Path) -> None:
     fabric = worn(many(64, 8))
-    tasks = yaml.safe_load((COLLECTION / "roles/fabric_check/tasks/main.yml").read_text())[-2:]
-    assert [task["name"] for task in tasks] == ["Give the verdict", "Fail if the verdict requires it"]
+    tasks = yaml.safe_load((COLLECTION / "roles/fabric_check/tasks/main.yml").read_text())[-3:]
+    names = ["Give the verdict", "Set the condition of the nodes", "Fail if the verdict requires it"]
+    assert [task["name"] for task in tasks] == names
     kept = "REASONS={{ fabric_check_verdict.report.reasons | length }}"
     plays = [
         {"hosts": "nowhere", "gather_facts": False, "tasks": [{"block": tasks, "rescue": [{"debug": {"msg": kept}}]}]}
@@ -306,15 +307,17 @@ def test_role_fabric_check_ends_with_a_screen_and_keeps_the_report(tmp_path: Pat
         "__fabric_check_rounds": [[{"client": client, "server": server} for client, server in fabric.wanted["pairs"]]],
         "__fabric_check_results": fabric.results,
         "__fabric_check_started": "2026-11-21T12:00:00Z",
+        "__fabric_check_late": False,
         "fabric_check_tests": ["rping", "ib_write_bw"],
-        "fabric_check_min_share": 0.8,
         "fabric_check_report_json": "",
         "fabric_check_report_html": str(tmp_path / "r.html"),
         "fabric_check_fail_on": ["fail"],
     }
     (tmp_path / "variables.json").write_text(json.dumps(variables))
     (tmp_path / "play.yml").write_text(json.dumps(plays))
-    done = ansible(tmp_path, "-v", "-e", "@variables.json")
+    own = [f"@{COLLECTION}/roles/fabric_check/{part}/main.yml" for part in ("defaults", "vars")]
+    files = [word for file in (*own, "@variables.json") for word in ("-e", file)]
+    done = ansible(tmp_path, "-v", *files)
     reasons = len(fabric.report()["reasons"])
     assert f"REASONS={reasons}" in done.stdout, done.stdout + done.stderr
     lines = done.stdout[done.stdout.index("TASK [Give the verdict]") : done.stdout.index("TASK [debug]")].splitlines()
