@@ -177,7 +177,7 @@ conditions:
     - node: gpu-03
       status: "False"
       reason: FabricCheckFailed
-      message: "rail 1: node gpu-03 (mlx5_1, ens2f0np0): the port is DOWN, not ACTIVE"
+      why: "rail 1: node gpu-03 (mlx5_1, ens2f0np0): the port is DOWN, not ACTIVE"
 files:
   description: The files that were written, or would be in check mode.
   returned: when the arguments are valid

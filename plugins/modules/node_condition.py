@@ -46,8 +46,8 @@ options:
         description: Why, in one word for programs.
         type: str
         default: NotChecked
-      message:
-        description: Why, in a sentence for people, of at most 1024 characters. A longer one is cut.
+      why:
+        description: The message of the condition, in a sentence for people, of at most 1024 characters. A longer one is cut.
         type: str
         default: ""
   type:
@@ -69,7 +69,7 @@ EXAMPLES = r"""
       - node: gpu-03
         status: "False"
         reason: FabricCheckFailed
-        message: "rail 1: the port is DOWN, not ACTIVE"
+        why: "rail 1: the port is DOWN, not ACTIVE"
 
 - name: Remove the condition
   rdmaops.gpu_fabric.node_condition:
@@ -123,7 +123,7 @@ def main() -> None:
                     "node": {"type": "str", "required": True},
                     "status": {"type": "str", "choices": ["True", "False", "Unknown"], "default": "Unknown"},
                     "reason": {"type": "str", "default": "NotChecked"},
-                    "message": {"type": "str", "default": ""},
+                    "why": {"type": "str", "default": ""},
                 },
             },
             "type": {"type": "str", "default": "RdmaFabricReady"},

@@ -62,8 +62,8 @@ def desired_condition(
     """Return the condition to apply; None: it is as it should be."""
     if wanted is None:
         return None
-    fields = {name: str(wanted[name]) for name in _FIELDS}
-    fields["message"] = fields["message"][:MESSAGE_MAX]
+    # "message" cannot be the name of an option.
+    fields = {"status": wanted["status"], "reason": wanted["reason"], "message": wanted["why"][:MESSAGE_MAX]}
     if live is not None and all(live.get(name) == value for name, value in fields.items()):
         return None
     same = live is not None and live.get("status") == fields["status"]

@@ -54,9 +54,9 @@ def conditions(report: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> lis
         if verdict == UNKNOWN and not texts:
             texts = ["it was not measured, or not to the end"]
         status, reason = _STATUS[verdict]
-        message = "" if verdict == PASS else "; ".join(list(dict.fromkeys(texts))[:_SENTENCES])
+        why = "" if verdict == PASS else "; ".join(list(dict.fromkeys(texts))[:_SENTENCES])
         name = names.get(node["name"]) or node["name"]
-        rows.append({"node": name, "status": status, "reason": reason, "message": message})
+        rows.append({"node": name, "status": status, "reason": reason, "why": why})
     return rows
 
 

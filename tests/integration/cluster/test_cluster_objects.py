@@ -315,7 +315,7 @@ def nodes(plane: Cluster) -> Iterator[list[str]]:
 
 
 def conditions(plane: Cluster, *wanted: Json, check: bool = False, state: str = "present") -> Json:
-    known = {"status": "Unknown", "reason": "NotChecked", "message": ""}
+    known = {"status": "Unknown", "reason": "NotChecked", "why": ""}
     params = {"conditions": [{**known, **row} for row in wanted], "type": "RdmaFabricReady", "state": state}
     return node_condition.manage(params, check, client(plane.kubeconfig))
 
@@ -327,7 +327,7 @@ def condition_of(plane: Cluster, node: str) -> Json:
 
 def test_a_condition_is_set_and_taken_back(plane: Cluster, nodes: list[str]) -> None:
     first, second = nodes
-    broken = {"node": first, "status": "False", "reason": "FabricCheckFailed", "message": "rail 1: the port is DOWN"}
+    broken = {"node": first, "status": "False", "reason": "FabricCheckFailed", "why": "rail 1: the port is DOWN"}
     good = {"node": first, "status": "True", "reason": "FabricCheckPassed"}
     planned = conditions(plane, broken, check=True)
     assert condition_of(plane, first) is None
@@ -338,11 +338,11 @@ def test_a_condition_is_set_and_taken_back(plane: Cluster, nodes: list[str]) -> 
         == [f"Set the condition RdmaFabricReady of node {first} to False FabricCheckFailed"]
     )
     live = condition_of(plane, first)
-    assert (live["status"], live["reason"], live["message"]) == ("False", "FabricCheckFailed", broken["message"])
+    assert (live["status"], live["reason"], live["message"]) == ("False", "FabricCheckFailed", broken["why"])
     assert live["lastTransitionTime"] == live["lastHeartbeatTime"]
     for check in (False, True):
         assert not conditions(plane, broken, check=check)["changed"]
-    assert conditions(plane, {**broken, "message": "rail 2"})["changed"]
+    assert conditions(plane, {**broken, "why": "rail 2"})["changed"]
     assert condition_of(plane, first)["lastTransitionTime"] == live["lastTransitionTime"]
     assert conditions(plane, good)["changed"]
     assert condition_of(plane, first)["status"] == "True"

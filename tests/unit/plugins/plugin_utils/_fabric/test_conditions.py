@@ -26,19 +26,19 @@ def of(fabric: Fabric) -> dict[str, Json]:
 def test_all_is_well() -> None:
     rows = conditions(Fabric().report(), {"a": "gpu-a", "b": ""})
     assert [row["node"] for row in rows] == ["gpu-a", "b", "c", "d"]
-    assert {(row["status"], row["reason"], row["message"]) for row in rows} == {(*PASSED, "")}
+    assert {(row["status"], row["reason"], row["why"]) for row in rows} == {(*PASSED, "")}
 
 
 def test_only_the_node_to_blame_is_broken() -> None:
     assert of(Fabric().slow("b")) == {"a": PASSED, "b": FAILED, "c": PASSED, "d": PASSED}
     (row,) = [row for row in conditions(Fabric().slow("b").report(), {}) if row["node"] == "b"]
-    assert row["message"].startswith("node b: all 6 measured pairs with it fail on rails 0, 1")
+    assert row["why"].startswith("node b: all 6 measured pairs with it fail on rails 0, 1")
 
 
 def test_a_port_that_is_down_says_so() -> None:
     (row,) = [row for row in conditions(Fabric().port("c", 1, state="DOWN").report(), {}) if row["node"] == "c"]
     assert (row["status"], row["reason"]) == FAILED
-    assert "DOWN" in row["message"]
+    assert "DOWN" in row["why"]
 
 
 @pytest.mark.parametrize("fabric", [Fabric().slow("ab"), Fabric("ab").slow()])
@@ -57,4 +57,4 @@ def test_what_was_not_measured_is_unknown() -> None:
     fabric = Fabric()
     fabric.nodes["a"]["busy"] = ["a pod uses its GPUs"]
     rows = {row["node"]: row for row in conditions(fabric.report(), {})}
-    assert (rows["a"]["status"], rows["a"]["message"]) == ("Unknown", "a pod uses its GPUs")
+    assert (rows["a"]["status"], rows["a"]["why"]) == ("Unknown", "a pod uses its GPUs")
