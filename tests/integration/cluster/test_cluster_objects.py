@@ -353,7 +353,7 @@ def test_a_condition_is_set_and_taken_back(plane: Cluster, nodes: list[str]) -> 
     assert condition_of(plane, second) is None
 
 
-def test_a_condition_of_somebody_else_is_left_alone(plane: Cluster, nodes: list[str]) -> None:
+def test_a_condition_of_another_tool_is_left_alone(plane: Cluster, nodes: list[str]) -> None:
     mine = {"node": nodes[0], "status": "True", "reason": "FabricCheckPassed"}
     assert conditions(plane, mine)["changed"]
     # It was ours, and is not any more.
@@ -370,8 +370,8 @@ def test_a_condition_of_somebody_else_is_left_alone(plane: Cluster, nodes: list[
 
 
 def test_conditions_that_cannot_be(plane: Cluster, nodes: list[str]) -> None:
-    text = message_of(FabricError, conditions, plane, {"node": "nobody"})
-    assert text.startswith("Setting conditions: the cluster has no node nobody. There are: ")
+    text = message_of(FabricError, conditions, plane, {"node": "gpu-99"})
+    assert text.startswith("Setting conditions: the cluster has no node gpu-99. There are: ")
     text = message_of(FabricError, conditions, plane, {"node": nodes[0], "reason": "two words"})
     assert (
         text
