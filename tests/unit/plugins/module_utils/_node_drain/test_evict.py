@@ -63,7 +63,9 @@ def test_the_rehearsal(status: int, text: str, waiting: list[str] | None) -> Non
         (503, "Draining node a: not finished after drain_timeout (60 s). forbidden", 60),
     ],
 )
-def test_pods_that_cannot_be_listed_in_the_wait(clock: Clock, status: int, text: str, seconds: float) -> None:
+def test_pods_that_cannot_be_listed_in_the_wait(
+    clock: Clock, status: int, text: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plane = Plane([FREE])
     listed = plane.items
 
@@ -72,7 +74,7 @@ def test_pods_that_cannot_be_listed_in_the_wait(clock: Clock, status: int, text:
             raise ApiError("forbidden", status)
         return listed(path, doing, query)
 
-    plane.items = items  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "items", items)
     began = clock.now
     assert message_of(DrainError, plane.manage) == text + STAYS
     assert clock.now - began == seconds

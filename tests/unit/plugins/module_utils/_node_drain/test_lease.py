@@ -246,7 +246,7 @@ def test_the_lease_of_another_run_is_respected(clock: Clock, check: bool, state:
     assert (plane.node == before[0]) is check
 
 
-def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock) -> None:
+def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     plane = Plane([FREE])
     write = plane.merge
 
@@ -255,7 +255,7 @@ def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock) -> No
         if doing.startswith("Cordon"):
             plane.lease["spec"]["holderIdentity"] = "two"
 
-    plane.merge = merge  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "merge", merge)
     with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
         plane.manage()
     assert (plane.cordoned, plane.note, plane.evicted) == (False, None, [])
@@ -271,7 +271,7 @@ def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock) -> No
     ],
 )
 def test_a_run_that_has_just_lost_the_lease_does_not_write(
-    clock: Clock, run: str, state: str, doing: str, cordoned: bool
+    clock: Clock, run: str, state: str, doing: str, cordoned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plane = Plane([])
     if cordoned:
@@ -284,7 +284,7 @@ def test_a_run_that_has_just_lost_the_lease_does_not_write(
             plane.lease["spec"]["holderIdentity"] = "two"
         return get(path, about)
 
-    plane.get = read  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "get", read)
     with pytest.raises(DrainError, match=f"the run {run} has lost it; the run two holds it now"):
         plane.manage(run=run, state=state)
     assert doing not in plane.written
@@ -326,7 +326,7 @@ def test_what_comes_after_a_drain_has_the_whole_lease(clock: Clock) -> None:
     assert clock.now == 1_790_000_020
 
 
-def test_nodes_that_the_run_is_about_to_cordon_count(clock: Clock) -> None:
+def test_nodes_that_the_run_is_about_to_cordon_count(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     plane = Plane([])
     lease_of(plane, "one", 60).take("b")
     for check in (True, False):
@@ -342,7 +342,7 @@ def test_nodes_that_the_run_is_about_to_cordon_count(clock: Clock) -> None:
             lease_of(plane, "one", 60).take("c")
         return look(path, doing, query)
 
-    plane.items = items  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "items", items)
     with pytest.raises(DrainError, match=r"in maintenance already: c \(of this run\)"):
         plane.manage()
     assert not plane.cordoned

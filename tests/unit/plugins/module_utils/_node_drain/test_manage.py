@@ -184,7 +184,7 @@ def test_a_node_that_cannot_be_read_in_the_wait(
     assert plane.cordoned is bool(error)
 
 
-def test_a_node_that_is_deleted_in_the_wait(clock: Clock) -> None:
+def test_a_node_that_is_deleted_in_the_wait(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     plane = Plane([])
     plane.manage()
     get = plane.get
@@ -192,7 +192,7 @@ def test_a_node_that_is_deleted_in_the_wait(clock: Clock) -> None:
     def deleted(path: str, doing: str) -> Json:
         return None if path == "/api/v1/nodes/a" else get(path, doing)
 
-    plane.get = deleted  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "get", deleted)
     message = message_of(DrainError, plane.manage, state="uncordoned", wait_ready=True)
     assert "not back after ready_timeout (60 s): the Node is gone. Repair" in message
     assert message.endswith("for one run. The node is not cordoned by this run")

@@ -117,9 +117,9 @@ def test_a_node_that_is_ready_lacks_nothing() -> None:
         assert memory.shortage(bare, {"before": {}}) == []
 
 
-def test_an_api_server_without_nodes_has_none_of_the_name() -> None:
+def test_an_api_server_without_nodes_has_none_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     plane = Plane([])
-    plane.items = lambda *_arguments: None  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "items", lambda *_arguments: None)
     assert message_of(DrainError, plane.manage) == (
         "Draining node a: the cluster has no node of this name, nor the host. Its nodes are: none"
     )
@@ -182,7 +182,9 @@ def test_a_node_that_changes_meanwhile_is_written_again() -> None:
 
 
 @pytest.mark.parametrize(("again", "text"), [(False, ""), (True, ", and created again")])
-def test_a_node_that_was_deleted_meanwhile_is_not_written(clock: Clock, again: bool, text: str) -> None:
+def test_a_node_that_was_deleted_meanwhile_is_not_written(
+    clock: Clock, again: bool, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plane = Plane([FREE])
     get = plane.get
     other = node("a", "m1", "192.0.2.1", metadata={"uid": "o", "resourceVersion": "1"})
@@ -192,7 +194,7 @@ def test_a_node_that_was_deleted_meanwhile_is_not_written(clock: Clock, again: b
             return copy.deepcopy(other) if again else None
         return get(path, doing)
 
-    plane.get = changed  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "get", changed)
     assert message_of(DrainError, plane.manage) == (
         f"Cordon node a: a test: the Node has been deleted{text}. The node is not cordoned by this run"
     )
@@ -277,7 +279,9 @@ def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
     assert (plane.note, plane.cordoned) == (None, False)
 
 
-def test_a_stale_note_stays_if_another_run_has_the_lease_meanwhile(clock: Clock) -> None:
+def test_a_stale_note_stays_if_another_run_has_the_lease_meanwhile(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plane = Plane([])
     plane.manage()
     plane.manage(state="failed", failure="x")
@@ -290,13 +294,13 @@ def test_a_stale_note_stays_if_another_run_has_the_lease_meanwhile(clock: Clock)
             plane.lease["spec"]["holderIdentity"] = "two"
         return get(path, doing)
 
-    plane.get = read  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "get", read)
     with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
         plane.manage(state="uncordoned")
     assert plane.node == before
 
 
-def test_a_stale_note_counts_again_once_the_node_is_cordoned(clock: Clock) -> None:
+def test_a_stale_note_counts_again_once_the_node_is_cordoned(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     plane = Plane([])
     plane.manage()
     plane.manage(state="failed", failure="x")
@@ -309,13 +313,15 @@ def test_a_stale_note_counts_again_once_the_node_is_cordoned(clock: Clock) -> No
             plane.node = copy.deepcopy(before)
         return get(path, doing)
 
-    plane.get = read  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "get", read)
     plane.manage(run="two", state="uncordoned")
     assert plane.node == before
 
 
 @pytest.mark.parametrize("state", ["drained", "uncordoned"])
-def test_a_cordon_that_came_just_before_a_write_is_left(clock: Clock, state: str) -> None:
+def test_a_cordon_that_came_just_before_a_write_is_left(
+    clock: Clock, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plane = Plane([FREE], [])
     if state == "uncordoned":
         plane.manage()
@@ -328,7 +334,7 @@ def test_a_cordon_that_came_just_before_a_write_is_left(clock: Clock, state: str
             plane.node["metadata"]["managedFields"] = owned("kubectl")
         return get(path, doing)
 
-    plane.get = read  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "get", read)
     with pytest.raises(DrainError, match="kubectl has cordoned it, so it is left alone"):
         plane.manage(state=state)
     assert (plane.written, plane.evicted) == ([], [])
@@ -380,7 +386,9 @@ def test_a_cordon_that_came_meanwhile_is_left(clock: Clock, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("change", ["run", "cordon", "note"])
-def test_a_node_that_another_run_or_user_has_taken_over_is_left(clock: Clock, change: str) -> None:
+def test_a_node_that_another_run_or_user_has_taken_over_is_left(
+    clock: Clock, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plane = Plane([FREE], [FREE], [FREE], [])
     waits = plane.items
 
@@ -393,7 +401,7 @@ def test_a_node_that_another_run_or_user_has_taken_over_is_left(clock: Clock, ch
             plane.node["metadata"]["annotations"] = {}
         return waits(path, doing, query)
 
-    plane.items = items  # type: ignore[method-assign]
+    monkeypatch.setattr(plane, "items", items)
     with pytest.raises(DrainError, match="run one no longer keeps it cordoned. The node is not cordoned by this run"):
         plane.manage()
     assert plane.written == ["Cordon node a: a test"]

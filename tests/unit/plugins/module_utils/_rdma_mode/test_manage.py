@@ -255,28 +255,25 @@ def test_require_refuses_before_anything_is_written(tmp_path: Path) -> None:
     assert host.done == []
 
 
-def test_a_namespace_that_comes_in_between_leaves_it_to_a_reboot(tmp_path: Path) -> None:
+def test_a_namespace_in_between_leaves_it_to_a_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost(tmp_path, files=OURS)
     host.switch_error = OSError(errno.EBUSY, "Device or resource busy")
-    looks = [Survey([], []), Survey([POD], [])]
-    host.other_namespaces = lambda: looks.pop(0)  # type: ignore[method-assign]
+    monkeypatch.setattr(host, "other_namespaces", iter([Survey([], []), Survey([POD], [])]).__next__)
     result = run(host)
     assert (result["actions"], result["changed"]) == ([], False)
     assert [item["name"] for item in result["blockers"]] == ["pod"]
     assert result["after"]["reboot_required"] is True
 
 
-def test_namespaces_are_looked_for_once_where_nothing_is_switched(tmp_path: Path) -> None:
+def test_namespaces_are_looked_for_once_without_a_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost(tmp_path, files=OURS)
-    looks = [Survey([POD], []), Survey([], [])]
-    host.other_namespaces = lambda: looks.pop(0)  # type: ignore[method-assign]
+    monkeypatch.setattr(host, "other_namespaces", iter([Survey([POD], []), Survey([], [])]).__next__)
     assert [item["name"] for item in run(host)["blockers"]] == ["pod"]
 
 
-def test_a_namespace_that_comes_after_the_switch_is_not_in_its_way(tmp_path: Path) -> None:
+def test_a_namespace_after_the_switch_is_not_in_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost(tmp_path, files=OURS)
-    looks = [Survey([], []), Survey([POD], [])]
-    host.other_namespaces = lambda: looks.pop(0)  # type: ignore[method-assign]
+    monkeypatch.setattr(host, "other_namespaces", iter([Survey([], []), Survey([POD], [])]).__next__)
     result = run(host)
     assert (result["actions"], result["blockers"]) == ([SWITCH], [])
     assert result["reboot_reason"] == (
@@ -289,11 +286,16 @@ def test_a_namespace_that_comes_after_the_switch_is_not_in_its_way(tmp_path: Pat
     ("has", "following", "would_help", "stale"), [(False, "exclusive", True, False), (True, None, None, None)]
 )
 def test_a_missing_or_unreadable_initramfs_is_not_reported(
-    tmp_path: Path, has: bool, following: str | None, would_help: bool | None, stale: bool | None
+    tmp_path: Path,
+    has: bool,
+    following: str | None,
+    would_help: bool | None,
+    stale: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = FakeHost(tmp_path, files=OURS, spaces=[POD])
     src = host.sources()._replace(contents=None, has_initramfs=has)
-    host.sources = lambda: src  # type: ignore[method-assign]
+    monkeypatch.setattr(host, "sources", lambda: src)
     result = run(host)
     assert result["actions"] == []
     assert result["mode"]["initramfs"] is None

@@ -33,9 +33,9 @@ def test_an_error_of_the_switch_is_an_error(tmp_path: Path, files: dict[str, str
         run(host, runtime=runtime)
 
 
-def test_a_switch_that_the_kernel_only_claims_is_an_error(tmp_path: Path) -> None:
+def test_a_switch_that_the_kernel_only_claims_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost(tmp_path, files=OURS)
-    host.switch = host.done.append  # type: ignore[method-assign]
+    monkeypatch.setattr(host, "switch", host.done.append)
     assert message_of(ModeError, run, host) == (
         "Switching the RDMA subsystem from shared to exclusive: the kernel reported success, but the mode is shared"
     )
