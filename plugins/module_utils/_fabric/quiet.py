@@ -42,11 +42,6 @@ class Measured(t.NamedTuple):
     allowed: int  # bytes a second beside the rails
 
 
-def _sent(before: Counters, after: Counters, kinds: t.Iterable[traffic.Kind]) -> int | None:
-    ends = [traffic.sent(numbers, kinds) for numbers in (before, after)]
-    return None if ends[0] is None or ends[1] is None else ends[1] - ends[0]
-
-
 def compare(before: Counters, after: Counters, measurement: Measured) -> dict[str, t.Any]:
     """Return ``quiet`` (None: the counters do not show it) with the reason and the numbers."""
     beside = {
@@ -54,7 +49,9 @@ def compare(before: Counters, after: Counters, measurement: Measured) -> dict[st
         for name, number in before["netdevs"].items()
         if name != "lo" and name not in measurement.rails and name in after["netdevs"]
     }
-    rdma, packets = (_sent(before["port"], after["port"], kinds) for kinds in (traffic.BYTES, traffic.PACKETS))
+    rdma, packets = (
+        traffic.rise(traffic.sent, before["port"], after["port"], kinds) for kinds in (traffic.BYTES, traffic.PACKETS)
+    )
     numbers: dict[str, t.Any] = {
         "seconds": measurement.seconds,
         "sent_bytes": measurement.sent,

@@ -107,6 +107,17 @@ def both(numbers: Numbers, kinds: t.Iterable[Kind]) -> int | None:
     return _added(numbers, ((kind.unit, (*kind.sent, *kind.received)) for kind in kinds))
 
 
+def rise(
+    count: t.Callable[[Numbers, t.Iterable[Kind]], int | None],
+    before: Numbers,
+    after: Numbers,
+    kinds: t.Iterable[Kind],
+) -> int | None:
+    """Return by how much `sent`, `received` or `both` rose between two looks; None if one of them has no such count."""
+    first, last = count(before, kinds), count(after, kinds)
+    return None if first is None or last is None else last - first
+
+
 def full(numbers: Numbers) -> bool:
     """Return whether a counter does not rise any more."""
     return any(numbers.get(name) == _FULL for name in _INFINIBAND)
@@ -125,5 +136,6 @@ __all__ = (
     "netdevs",
     "number",
     "received",
+    "rise",
     "sent",
 )

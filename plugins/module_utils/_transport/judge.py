@@ -35,13 +35,9 @@ class Port(t.NamedTuple):
     packets_per_second: float | None
 
 
-def _rate(ends: t.Sequence[t.Mapping[str, int]], kinds: t.Iterable[traffic.Kind], seconds: float) -> float | None:
-    before, after = (traffic.both(numbers, kinds) for numbers in ends)
-    return None if before is None or after is None else round((after - before) / seconds, 1)
-
-
 def _port(before: t.Mapping[str, int], after: t.Mapping[str, int], seconds: float) -> Port:
-    return Port(*(_rate((before, after), kinds, seconds) for kinds in (traffic.BYTES, traffic.PACKETS)))
+    rises = [traffic.rise(traffic.both, before, after, kinds) for kinds in (traffic.BYTES, traffic.PACKETS)]
+    return Port(*(None if number is None else round(number / seconds, 1) for number in rises))
 
 
 def _problem(name: str, port: Port, after: t.Mapping[str, int]) -> str | None:
