@@ -14,8 +14,6 @@ from .vocabulary import FAIL, PASS, UNKNOWN, Json, printable, speed, worst
 
 # With how many partners a suspect is measured again: it sends to one, and receives from the other.
 PARTNERS = 2
-
-
 # The end of a measurement that a port in one direction is.
 _END = {"from": "client", "to": "server"}
 
