@@ -62,7 +62,7 @@ def manage(params: Params, check_mode: bool, connect: t.Callable[[], Client]) ->
     _lint(params, state, pods, cluster, report)
     if report.errors:
         raise AttachmentError(_refusal(params["owner"], report), _findings(report))
-    if not state.installed and not check_mode:
+    if desired and not state.installed and not check_mode:
         raise AttachmentError(
             "Applying the attachments of %s: %s does not know NetworkAttachmentDefinitions. Install Multus first, "
             "whose manifest installs the CRD %s.k8s.cni.cncf.io (the role rdmaops.gpu_fabric.secondary_network does)"
