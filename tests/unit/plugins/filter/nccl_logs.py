@@ -63,6 +63,23 @@ LOGS: dict[str, dict[str, Any]] = {
     "nccl-2.8.3_ibext_failed-qp.txt": log(
         "rdma init IBext", version="2.8.3+cudaCUDA_MAJOR.CUDA_MINOR", errors=["Call to ibv_create_qp failed"]
     ),
+    "nccl-2.28.9_socket_peer-ended.txt": log(
+        "socket channels Socket",
+        interface="eth0",
+        gpudirect=False,
+        version="2.28.9+cuda13.0",
+        ranks=[1],
+        socket_ranks=[1],
+        errors=["socketProgress: Connection closed by remote peer"],
+    ),
+    "nccl-2.28.9_socket_two-nodes.txt": log(
+        "socket channels Socket",
+        interface="eth0",
+        gpudirect=False,
+        version="2.28.9+cuda13.0",
+        ranks=[0],
+        socket_ranks=[0],
+    ),
     "nccl_from-source_mixed.txt": log(
         "mixed channels IB, SHARP, Socket",
         devices("Ethernet", "mlx5_0"),

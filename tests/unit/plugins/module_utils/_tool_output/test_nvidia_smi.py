@@ -24,24 +24,26 @@ def gpu(index: int, ecc: str | None, errors: int | None, celsius: int | None, mi
     return {"index": index, **A100, **rest, **more}
 
 
+H100 = {"name": "NVIDIA H100 80GB HBM3", "driver": "580.159.04", "memory_mib": 81559}
 LOST = "Unable to determine the device handle for GPU0000:15:00.0: Unknown Error"
 OUTPUTS: dict[str, tuple[list[t.Any], list[str]]] = {
-    "query": ([gpu(0, "Enabled", 0, 38, "Disabled"), gpu(1, "Enabled", 2, 41, "Enabled")], []),
+    "580.159.04_query": ([gpu(0, "Enabled", 0, 35, "Disabled", **H100)], []),
+    "550.54.15_from-source_query": ([gpu(0, "Enabled", 0, 38, "Disabled"), gpu(1, "Enabled", 2, 41, "Enabled")], []),
     # Without ECC there is no number of errors: null, not zero.
-    "query-without-ecc": (
+    "550.54.15_from-source_query-without-ecc": (
         [
             gpu(0, "Disabled", None, 37, "Disabled"),
             gpu(1, None, None, None, None, name="NVIDIA L4", memory_mib=23034),
         ],
         [],
     ),
-    "query-lost-gpu": ([gpu(0, "Enabled", 0, 38, "Disabled")], [LOST]),
+    "550.54.15_from-source_query-lost-gpu": ([gpu(0, "Enabled", 0, 38, "Disabled")], [LOST]),
 }
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_the_rows_of_a_query(name: str) -> None:
-    assert parse(text(f"550.54.15_from-source_{name}")) == OUTPUTS[name]
+    assert parse(text(name)) == OUTPUTS[name]
 
 
 @pytest.mark.parametrize("line", ["No devices were found", "x, A, 1, 2 MiB, a, 0, 1, b", "0, A, 1, 2 MiB, a, 0, 1"])
@@ -51,10 +53,11 @@ def test_what_is_no_gpu(line: str) -> None:
 
 
 def test_it_asks_for_what_it_reads() -> None:
-    assert QUERY[0].count(",") == text("550.54.15_from-source_query").split("\n")[0].count(",")
+    assert QUERY[0].count(",") == text("580.159.04_query").split("\n")[0].count(",")
 
 
 def test_cuda() -> None:
+    assert cuda(text("580.159.04_summary")) == "13.0"
     assert cuda(text("550.54.15_from-source_summary")) == "12.4"
     assert cuda("| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: N/A  |") is None
     assert cuda("") is None
