@@ -92,7 +92,9 @@ options:
     type: float
     default: 0.93
   missing:
-    description: Why a requested result is missing, if nothing else explains it. The default is that none came back.
+    description:
+      - Why a requested result is missing, if nothing else explains it. The default is that none came back.
+      - With it, what failed and was not measured again is V(unknown).
     type: str
   node_names:
     description: What the cluster calls a node, by its name in O(nodes), for RV(conditions). A name that is empty or missing is the same in both.

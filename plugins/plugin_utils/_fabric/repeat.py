@@ -172,29 +172,36 @@ def _said(entry: t.Mapping[str, t.Any]) -> str:
     return "%s (%s -> %s)" % (text, printable(entry["client"]), printable(entry["server"]))
 
 
-def hold(suspects: t.Sequence[Json], pairs: t.Sequence[Json], repeats: t.Sequence[Json]) -> Held:
-    """Drop suspects that did not fail again: what they explained is not repeatable, and therefore unknown."""
+def hold(
+    suspects: t.Sequence[Json], pairs: t.Sequence[Json], repeats: t.Sequence[Json], cut: str | None = None
+) -> Held:
+    """Drop suspects that did not fail again: what they explained is not repeatable, and therefore unknown.
+
+    ``cut`` is why not everything was measured again: so is what a suspect explained whose turn did not come.
+    """
     held: list[Json] = []
+    plan = {"suspects": suspects, "pairs": pairs}
     for suspect in suspects:
-        held += _confirmed(suspect, pairs, repeats)
+        seen = any(entry["verdict"] != UNKNOWN and _touches(suspect, entry) for entry in repeats)
+        if seen or not cut or not _links(plan, suspect, {}):
+            held += _confirmed(suspect, pairs, repeats)
     judged = []
     for entry in pairs:
         before = [suspect for suspect in suspects if _touches(suspect, entry)]
         if entry["verdict"] == FAIL and before and not any(_touches(suspect, entry) for suspect in held):
-            later = next(
-                (
-                    repeat
-                    for repeat in repeats
-                    if repeat["test"] == entry["test"]
-                    and repeat["verdict"] == PASS
-                    and any(_touches(suspect, repeat) for suspect in before)
-                ),
-                None,
-            )
-            text = "not repeatable: " + _said(entry) + ("; again: %s" % _said(later) if later else "")
-            entry = {**entry, "verdict": UNKNOWN, "error": text}
+            later = [repeat for repeat in repeats if any(_touches(suspect, repeat) for suspect in before)]
+            entry = {**entry, "verdict": UNKNOWN, "error": _doubt(entry, later, cut)}
         judged.append(entry)
     return Held(held, judged)
+
+
+def _doubt(entry: Json, repeats: t.Sequence[Json], cut: str | None) -> str:
+    """Return why a measurement that failed proves nothing."""
+    if cut and not repeats:
+        return "measured once only: %s; again: %s" % (_said(entry), cut)
+    own = (repeat for repeat in repeats if repeat["test"] == entry["test"] and repeat["verdict"] == PASS)
+    later = next(own, None)
+    return "not repeatable: " + _said(entry) + ("; again: %s" % _said(later) if later else "")
 
 
 __all__ = ("PARTNERS", "Held", "again", "hold")

@@ -56,7 +56,8 @@ def judge(
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
     nccl_entry = gpus.nccl(nccl, hosts, plan.nccl, silence)
-    suspects, pairs = hold(isolate_faults(hosts, plan, measured, findings, limit), measured, repeats)
+    cut = None if silence == NO_RESULT else silence
+    suspects, pairs = hold(isolate_faults(hosts, plan, measured, findings, limit), measured, repeats, cut)
     gaps = _gaps(hosts, plan)
     notes = _unknown_results(pairs)
     verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]

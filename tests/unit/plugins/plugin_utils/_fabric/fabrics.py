@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.vocabulary import NO_RESULT
 
 Json = t.Any
 STARTED = "2026-11-21T12:00:00Z"
@@ -61,9 +62,9 @@ class Fabric:
         self.nodes[node]["rails"][rail].update(more)
         return self
 
-    def report(self) -> Json:
+    def report(self, silence: str = NO_RESULT) -> Json:
         before = copy.deepcopy((self.nodes, self.results, self.wanted))
-        report = judge(self.nodes, self.results, self.wanted, self.min_share, STARTED)
+        report = judge(self.nodes, self.results, self.wanted, self.min_share, STARTED, silence=silence)
         assert (self.nodes, self.results, self.wanted) == before
         json.dumps(report, allow_nan=False)
         table(report)

@@ -78,6 +78,40 @@ def test_a_fault_that_does_not_come_again_is_unknown(fault: str) -> None:
     assert all(text.startswith("not repeatable: 97.0 Gb/s (") and "; again: 388.0 Gb/s (" in text for text in texts)
 
 
+@pytest.mark.parametrize("fault", [name for name, (_condition, expected) in FAULTS.items() if expected])
+def test_a_fault_that_could_not_be_measured_again_is_unknown(fault: str) -> None:
+    """The time limit ended the run before the second pass."""
+    condition, _expected = FAULTS[fault]
+    fabric = Fabric("abcdef")
+    for result in fabric.results:
+        if result["test"] == "ib_write_bw" and condition(result["client"], result["server"], result["rail"], 0):
+            result["gbps"] = BAD
+    report = fabric.report("not reached within 300 s")
+    assert (report["verdict"], report["suspects"]) == ("unknown", [])
+    texts = [entry["error"] for entry in report["pairs"] if entry["verdict"] == "unknown"]
+    assert texts
+    assert all(text.startswith("measured once only: 97.0 Gb/s (") for text in texts)
+    assert all(text.endswith("); again: not reached within 300 s") for text in texts)
+
+
+def test_what_was_measured_again_in_time_and_what_was_not() -> None:
+    """Two ports fail, and only one of them had its turn before the time limit."""
+    fabric = Fabric("abcdef")
+    for result in fabric.results:
+        if (
+            result["test"] == "ib_write_bw"
+            and result["rail"] == 1
+            and {"b", "e"} & {result["client"], result["server"]}
+        ):
+            result["gbps"] = BAD
+    for pair in itertools.chain.from_iterable(again(fabric.report())):
+        if "b" in pair.values():
+            fabric.results.append({**good(pair["client"], pair["server"], 1, "ib_write_bw", again=True), "gbps": BAD})
+    report = fabric.report("not reached within 300 s")
+    assert (report["verdict"], blamed(report)) == ("fail", [("port", "b", 1)])
+    assert {entry["verdict"] for entry in report["pairs"] if "e" in (entry["client"], entry["server"])} >= {"unknown"}
+
+
 def test_of_a_slow_node_one_rail_stays_slow() -> None:
     report = measured(Fabric("abcd"), slow(lambda *where: "b" in where[:2] and (where[3] == 0 or where[2] == 1)))
     assert blamed(report) == [("port", "b", 1)]
