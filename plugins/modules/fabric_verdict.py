@@ -329,6 +329,13 @@ report:
         results:
           description: Number of results, of which this is the worst.
           type: int
+        samples:
+          description: The bandwidths of all of them in Gb/s.
+          type: list
+          elements: float
+        spread:
+          description: How much the slowest is below the fastest, as a share of the fastest. Null for fewer than two.
+          type: float
     again:
       description: What was measured again, likewise.
       type: list

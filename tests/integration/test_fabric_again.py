@@ -76,10 +76,13 @@ def verify(place: Path, times: int, **variables: Json) -> tuple[site.Run, Json]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("times", "verdict", "suspects"), [(ALWAYS, "fail", [("port", "gpu-3", 1)]), (FIRST, "unknown", [])]
+    ("times", "verdict", "suspects", "repeat"),
+    [(ALWAYS, "fail", [("port", "gpu-3", 1)], 2), (FIRST, "unknown", [], 1)],
 )
-def test_only_what_fails_again_is_blamed(tmp_path: Path, times: int, verdict: str, suspects: Json) -> None:
-    run, report = verify(tmp_path, times)
+def test_only_what_fails_again_is_blamed(tmp_path: Path, times: int, verdict: str, suspects: Json, repeat: int) -> None:
+    run, report = verify(tmp_path, times, fabric_check_repeat=repeat)
+    assert {(row["results"], row["spread"]) for row in report["pairs"]} == {(repeat, 0.0 if repeat > 1 else None)}
+    assert ("Repeatability: 2 measurements of each pair and rail differ by at most 0.0%" in run.output) == (repeat > 1)
     assert [(row["kind"], row["node"], row["rail"]) for row in report["suspects"]] == suspects
     assert (run.rc, report["verdict"]) == (2, verdict)
     assert {(row["rail"], "gpu-3" in (row["client"], row["server"])) for row in report["again"]} == {(1, True)}

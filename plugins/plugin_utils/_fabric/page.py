@@ -14,6 +14,7 @@ import typing as t
 
 from .._page import render
 from . import gpus
+from .table import repeatability
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, bound, percent, speed
 
 Json = t.Mapping[str, t.Any]
@@ -75,12 +76,14 @@ def page(report: Json) -> str:
 def _facts(report: Json, names: t.Sequence[str]) -> list[tuple[str, t.Any]]:
     rails = {entry["rail"] for entry in report["pairs"]}
     rails |= {port["rail"] for node in report["nodes"] for port in node["rails"]}
+    repeated = repeatability(report)
     return [
         ("Started", report["started"] or "not known"),
         ("Nodes", len(names)),
         ("Rails", len(rails)),
         ("Measurements", _count_verdicts(report["pairs"]) or "none"),
         ("Limit", bound(report["min_share"]) + " of the link's rate"),
+        *([("Repeatability", repeated)] if repeated else []),
     ]
 
 
@@ -188,6 +191,8 @@ def _title(entry: Json) -> str:
         text += ", %s Gb/s" % speed(entry["gbps"])
     if entry["share"] is not None:
         text += ", %s of %g Gb/s" % (percent(entry["share"]), entry["expected_gbps"])
+    if entry["spread"] is not None:
+        text += ", the worst of %d, which differ by %s" % (len(entry["samples"]), percent(entry["spread"]))
     if entry["quiet"]:
         text += ", quiet beside the rail"
     elif entry["traffic"] and entry["traffic"]["why"]:

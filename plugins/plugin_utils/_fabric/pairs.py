@@ -63,6 +63,12 @@ def best_shares(entries: t.Iterable[Json]) -> dict[tuple[int, str], float]:
     return {key: max(values) for key, values in shares.items() if len(values) >= COMPARED}
 
 
+def widest(entries: t.Iterable[Json]) -> Json | None:
+    """Return the measurement that was least repeatable; None if nothing was measured twice."""
+    repeated = [entry for entry in entries if entry["spread"] is not None]
+    return max(repeated, key=lambda entry: entry["spread"], default=None)
+
+
 def compared(entries: t.Iterable[Json], best: t.Mapping[tuple[int, str], float], limit: float) -> list[Json]:
     """Return the measurements; one that is far below the best of its rail fails, although it is fast enough alone."""
     judged = []
@@ -100,8 +106,14 @@ def _entry(
     entry["expected_gbps"] = expected if test in BANDWIDTHS else None
     entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
     entry.update(quiet=(chosen["traffic"] or {}).get("quiet"), traffic=chosen["traffic"])
-    entry.update(wanted=wanted, results=len(choices))
+    samples = [choice["gbps"] for choice in choices if choice["gbps"] is not None]
+    entry.update(wanted=wanted, results=len(choices), samples=samples, spread=_spread(samples))
     return entry
+
+
+def _spread(samples: t.Sequence[float]) -> float | None:
+    """Return how much the slowest of several measurements is below the fastest, as a share of that one."""
+    return 1 - min(samples) / max(samples) if len(samples) > 1 and max(samples) > 0 else None
 
 
 def _expected(hosts: t.Mapping[str, Json], client: str, server: str, rail: int) -> float | None:
@@ -186,4 +198,4 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
     return "no result: " + "; ".join(reasons) if reasons else None
 
 
-__all__ = ("COMPARED", "best_shares", "compared", "judge_again", "judge_pairs")
+__all__ = ("COMPARED", "best_shares", "compared", "judge_again", "judge_pairs", "widest")

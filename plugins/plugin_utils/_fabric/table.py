@@ -17,6 +17,7 @@ import unicodedata
 from .._terminal import BAD, DOUBTFUL, GOOD, WIDTH, Line, fitting, text_of
 from . import checks as fabric_checks
 from . import gpus
+from .pairs import widest
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, Json, bound, percent, printable, short, speed
 
 # Lines of the whole table. Together with the headings, and with what ansible-core 2.19 shows of a task that fails on
@@ -70,9 +71,27 @@ def lines(report: t.Mapping[str, t.Any]) -> list[Line]:
     head = [Line("Fabric check: %s" % report["verdict"].upper(), COLORS[report["verdict"]])]
     reasons = fitting(report["reasons"], _reason, REASON_LINES, "  and %d more, in the report")
     head += [*map(Line, reasons), Line("")]
-    for text in fabric_checks.lines(report["checks"]) + gpus.lines(report):
+    text = repeatability(report)
+    repeated = ["Repeatability: " + text] if text else []
+    for text in repeated + fabric_checks.lines(report["checks"]) + gpus.lines(report):
         head += [Line(part) for part in _wrap(text, "", "  ", 2)]
     return head + _measurements(report, LINES - len(head))
+
+
+def repeatability(report: t.Mapping[str, t.Any]) -> str | None:
+    """Return how much the measurements of the same pair differ, if there are several of one."""
+    entry = widest(report["pairs"])
+    if entry is None:
+        return None
+    return "%d measurements of each pair and rail differ by at most %s (%s Gb/s, %s -> %s on rail %d, %s)" % (
+        max(len(each["samples"]) for each in report["pairs"]),
+        percent(entry["spread"]),
+        _span(speed(min(entry["samples"])), speed(max(entry["samples"]))),
+        printable(entry["client"]),
+        printable(entry["server"]),
+        entry["rail"],
+        entry["test"],
+    )
 
 
 def _reason(text: str) -> list[str]:
@@ -213,4 +232,4 @@ def _fit(text: str, room: int) -> str:
     return text + " " * (room - _columns(text))
 
 
-__all__ = ("LINES", "lines", "sentence", "table")
+__all__ = ("LINES", "lines", "repeatability", "sentence", "table")
