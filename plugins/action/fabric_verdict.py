@@ -43,7 +43,8 @@ class ActionModule(ControllerAction):
         request = {name: arguments[name] for name in ("pairs", "rails", "tests")}
         started = arguments["started"] or _now()
         values = (arguments["nodes"], arguments["results"], request, arguments["min_share"], started)
-        report = judge(*values, arguments["nccl"], self._silence(arguments), arguments["min_of_best"])
+        limits = {name: arguments[name] for name in ("min_of_best", "min_of_baseline")}
+        report = judge(*values, arguments["nccl"], self._silence(arguments), limits, arguments["baseline"])
         if not self._task.no_log:
             show(display, lines(report))
         files = self._write(report, arguments)

@@ -16,7 +16,7 @@ description:
   - No node is in two pairs of a round.
 author:
   - rdmaops contributors (@rdmaops)
-positional: results, pairs, rails, tests, min_share, min_of_best
+positional: results, pairs, rails, tests, min_share, min_of_best, min_of_baseline, baseline
 options:
   _input:
     description: The known state of the nodes, in the format of M(rdmaops.gpu_fabric.fabric_verdict).
@@ -50,6 +50,13 @@ options:
     description: The share of the best pair of the rail that each other one must reach.
     type: float
     default: 0.93
+  min_of_baseline:
+    description: The share of its bandwidth in O(baseline) that each pair must reach.
+    type: float
+    default: 0.93
+  baseline:
+    description: A report of an earlier run.
+    type: dict
 seealso:
   - plugin: rdmaops.gpu_fabric.fabric_rounds
     plugin_type: filter
@@ -78,6 +85,7 @@ _value:
 
 import typing as t
 
+from ..plugin_utils._fabric.history import MIN_OF_BASELINE
 from ..plugin_utils._fabric.repeat import again
 from ..plugin_utils._fabric.verdict import MIN_OF_BEST, judge
 from ..plugin_utils._filter import ansible_errors
@@ -92,10 +100,13 @@ def fabric_repeats(
     tests: t.Any,
     min_share: t.Any = 0.8,
     min_of_best: t.Any = MIN_OF_BEST,
+    min_of_baseline: t.Any = MIN_OF_BASELINE,
+    baseline: t.Any = None,
 ) -> list[list[dict[str, t.Any]]]:
     """Return the rounds."""
     request = {"pairs": pairs, "rails": rails, "tests": tests}
-    return again(judge(nodes, results, request, min_share, "", min_of_best=min_of_best))
+    limits = {"min_of_best": min_of_best, "min_of_baseline": min_of_baseline}
+    return again(judge(nodes, results, request, min_share, "", limits=limits, baseline=baseline))
 
 
 class FilterModule:

@@ -91,6 +91,15 @@ options:
       - The default is what NVIDIA's ClusterKit takes for a bad pair.
     type: float
     default: 0.93
+  baseline:
+    description:
+      - RV(report) of an earlier run. RV(report.baseline) compares the bandwidths with it.
+      - A pair is compared with itself, in whatever direction; a pair that is measured again with others, with the slowest of the rail.
+    type: dict
+  min_of_baseline:
+    description: The share of its bandwidth in O(baseline) that each pair must reach, above 0 and up to 1.
+    type: float
+    default: 0.93
   missing:
     description:
       - Why a requested result is missing, if nothing else explains it. The default is that none came back.
@@ -214,6 +223,24 @@ report:
       description: O(min_of_best).
       type: float
       sample: 0.93
+    min_of_baseline:
+      description: O(min_of_baseline).
+      type: float
+      sample: 0.93
+    baseline:
+      description: What O(baseline) compares, or null without it.
+      type: dict
+      contains:
+        started:
+          description: When the measurements of O(baseline) were started.
+          type: str
+          sample: "2026-11-14T02:00:00Z"
+        changes:
+          description:
+            - The measurements that both reports have, what lost most first - C(client), C(server), C(rail), C(test), C(gbps), C(baseline_gbps), and C(change),
+              which is -0.2 for a fifth less.
+          type: list
+          elements: dict
     wanted:
       description: O(pairs), O(rails) and O(tests).
       type: dict
@@ -300,6 +327,9 @@ report:
         gbps:
           description: The bandwidth in Gb/s.
           type: float
+        baseline_gbps:
+          description: The bandwidth in O(baseline) in Gb/s, null if there is none.
+          type: float
         expected_gbps:
           description: The rate of the slower end in Gb/s.
           type: float
@@ -384,6 +414,8 @@ ARGUMENT_SPEC = {
     "nccl": {"type": "dict"},
     "min_share": {"type": "float", "default": 0.8},
     "min_of_best": {"type": "float", "default": 0.93},
+    "baseline": {"type": "dict"},
+    "min_of_baseline": {"type": "float", "default": 0.93},
     "missing": {"type": "str"},
     "node_names": {"type": "dict", "default": {}},
     "started": {"type": "str"},

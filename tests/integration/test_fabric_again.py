@@ -80,7 +80,11 @@ def verify(place: Path, times: int, **variables: Json) -> tuple[site.Run, Json]:
     [(ALWAYS, "fail", [("port", "gpu-3", 1)], 2), (FIRST, "unknown", [], 1)],
 )
 def test_only_what_fails_again_is_blamed(tmp_path: Path, times: int, verdict: str, suspects: Json, repeat: int) -> None:
-    run, report = verify(tmp_path, times, fabric_check_repeat=repeat)
+    earlier = tmp_path / "earlier.json"
+    row = {"client": "gpu-2", "server": "gpu-1", "rail": 0, "test": "ib_write_bw", "verdict": "pass", "gbps": GOOD}
+    earlier.write_text(json.dumps({"started": "2026-11-14T02:00:00Z", "pairs": [row]}))
+    run, report = verify(tmp_path, times, fabric_check_repeat=repeat, fabric_check_baseline=str(earlier))
+    assert [change["change"] for change in report["baseline"]["changes"]] == [0.0]
     assert {(row["results"], row["spread"]) for row in report["pairs"]} == {(repeat, 0.0 if repeat > 1 else None)}
     assert ("Repeatability: 2 measurements of each pair and rail differ by at most 0.0%" in run.output) == (repeat > 1)
     assert [(row["kind"], row["node"], row["rail"]) for row in report["suspects"]] == suspects

@@ -14,7 +14,8 @@ import typing as t
 
 from .._page import render
 from . import gpus
-from .table import repeatability
+from .history import signed
+from .table import compared, repeatability
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, bound, percent, speed
 
 Json = t.Mapping[str, t.Any]
@@ -24,6 +25,10 @@ _MEANINGS = {
     UNKNOWN: "Nothing is known to be bad, but not everything that was requested was measured.",
     FAIL: "Something is bad; the reasons show what and where.",
 }
+
+
+# Rows of the comparison with an earlier report: what lost most.
+CHANGES = 50
 
 
 class Cell(t.NamedTuple):
@@ -68,6 +73,8 @@ def page(report: Json) -> str:
         legend=_legend(report, {entry["test"] for entry in report["pairs"]}),
         gpus=gpus.lines(report) + ([nccl["error"]] if nccl and nccl["error"] else []),
         nodes=[_node(node) for node in report["nodes"]],
+        changes=[{**row, "signed": signed(row["change"])} for row in (report["baseline"] or {}).get("changes", [])],
+        most_changes=CHANGES,
         skipped=_group_by_reason(report["skipped"]),
         **_maps(report, names),
     )
@@ -76,14 +83,14 @@ def page(report: Json) -> str:
 def _facts(report: Json, names: t.Sequence[str]) -> list[tuple[str, t.Any]]:
     rails = {entry["rail"] for entry in report["pairs"]}
     rails |= {port["rail"] for node in report["nodes"] for port in node["rails"]}
-    repeated = repeatability(report)
+    figures = {"Repeatability": repeatability(report), "Baseline": compared(report)}
     return [
         ("Started", report["started"] or "not known"),
         ("Nodes", len(names)),
         ("Rails", len(rails)),
         ("Measurements", _count_verdicts(report["pairs"]) or "none"),
         ("Limit", bound(report["min_share"]) + " of the link's rate"),
-        *([("Repeatability", repeated)] if repeated else []),
+        *((name, text) for name, text in figures.items() if text),
     ]
 
 

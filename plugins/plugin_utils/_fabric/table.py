@@ -17,6 +17,7 @@ import unicodedata
 from .._terminal import BAD, DOUBTFUL, GOOD, WIDTH, Line, fitting, text_of
 from . import checks as fabric_checks
 from . import gpus
+from .history import change
 from .pairs import widest
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, Json, bound, percent, printable, short, speed
 
@@ -71,9 +72,9 @@ def lines(report: t.Mapping[str, t.Any]) -> list[Line]:
     head = [Line("Fabric check: %s" % report["verdict"].upper(), COLORS[report["verdict"]])]
     reasons = fitting(report["reasons"], _reason, REASON_LINES, "  and %d more, in the report")
     head += [*map(Line, reasons), Line("")]
-    text = repeatability(report)
-    repeated = ["Repeatability: " + text] if text else []
-    for text in repeated + fabric_checks.lines(report["checks"]) + gpus.lines(report):
+    figures = {"Repeatability": repeatability(report), "Baseline": compared(report)}
+    known = ["%s: %s" % figure for figure in figures.items() if figure[1]]
+    for text in known + fabric_checks.lines(report["checks"]) + gpus.lines(report):
         head += [Line(part) for part in _wrap(text, "", "  ", 2)]
     return head + _measurements(report, LINES - len(head))
 
@@ -92,6 +93,16 @@ def repeatability(report: t.Mapping[str, t.Any]) -> str | None:
         entry["rail"],
         entry["test"],
     )
+
+
+def compared(report: t.Mapping[str, t.Any]) -> str | None:
+    """Return what lost most since an earlier report, if there is one."""
+    baseline = report["baseline"]
+    if not baseline:
+        return None
+    rows = baseline["changes"]
+    text = "%d bandwidths compared with %s" % (len(rows), printable(baseline["started"]))
+    return text + (", the worst: " + change(rows[0]) if rows else "")
 
 
 def _reason(text: str) -> list[str]:
@@ -232,4 +243,4 @@ def _fit(text: str, room: int) -> str:
     return text + " " * (room - _columns(text))
 
 
-__all__ = ("LINES", "lines", "repeatability", "sentence", "table")
+__all__ = ("LINES", "compared", "lines", "repeatability", "sentence", "table")

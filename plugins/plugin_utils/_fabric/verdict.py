@@ -18,6 +18,7 @@ from .._terminal import some
 from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
+from .history import MIN_OF_BASELINE, against, baseline_of, changes
 from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
 from .pairs import best_shares, compared, judge_again, judge_pairs
 from .ports import Finding, examine
@@ -37,11 +38,18 @@ def judge(
     started: t.Any,
     nccl: t.Any = None,
     silence: str = NO_RESULT,
-    min_of_best: t.Any = MIN_OF_BEST,
+    limits: t.Mapping[str, t.Any] | None = None,
+    baseline: t.Any = None,
 ) -> Json:
-    """Return the report on the measurements; ``silence`` is why a result is missing, if nothing else explains it."""
+    """Return the report on the measurements.
+
+    ``silence`` is why a result is missing, if nothing else explains it; ``limits`` may have min_of_best and
+    min_of_baseline, and ``baseline`` is an earlier report.
+    """
     limit = limit_of(min_share)
-    relative = limit_of(min_of_best, "min_of_best")
+    limits = {"min_of_best": MIN_OF_BEST, "min_of_baseline": MIN_OF_BASELINE, **(limits or {})}
+    relative, of_baseline = (limit_of(limits[name], name) for name in ("min_of_best", "min_of_baseline"))
+    earlier = baseline_of(baseline)
     if not isinstance(started, str):
         raise invalid_input("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
@@ -50,8 +58,8 @@ def judge(
     findings = examine(hosts, plan)
     measured = judge_pairs(hosts, plan, first, limit, silence)
     best = best_shares(measured)
-    measured = compared(measured, best, relative)
-    repeats = compared(judge_again(hosts, again, limit), best, relative)
+    measured = against(compared(measured, best, relative), earlier, of_baseline)
+    repeats = against(compared(judge_again(hosts, again, limit), best, relative), earlier, of_baseline, again=True)
     checks = fabric_checks.judge_checks(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
@@ -76,6 +84,8 @@ def judge(
         "verdict": verdict,
         "min_share": limit,
         "min_of_best": relative,
+        "min_of_baseline": of_baseline,
+        "baseline": earlier and {"started": earlier.started, "changes": changes(pairs)},
         "wanted": {
             "pairs": [list(pair) for pair in plan.pairs],
             "rails": plan.rails,

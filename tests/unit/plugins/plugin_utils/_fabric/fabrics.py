@@ -62,9 +62,11 @@ class Fabric:
         self.nodes[node]["rails"][rail].update(more)
         return self
 
-    def report(self, silence: str = NO_RESULT) -> Json:
+    def report(self, silence: str = NO_RESULT, baseline: Json = None) -> Json:
         before = copy.deepcopy((self.nodes, self.results, self.wanted))
-        report = judge(self.nodes, self.results, self.wanted, self.min_share, STARTED, silence=silence)
+        report = judge(
+            self.nodes, self.results, self.wanted, self.min_share, STARTED, silence=silence, baseline=baseline
+        )
         assert (self.nodes, self.results, self.wanted) == before
         json.dumps(report, allow_nan=False)
         table(report)

@@ -32,6 +32,7 @@ def test_all_is_well() -> None:
         "client": "a", "server": "b", "rail": 0, "test": "ib_write_bw", "verdict": "pass", "gbps": 388.0,
         "expected_gbps": 400.0, "share": 0.97, "error": None, "pings": None, "skipped": None, "wanted": True, "results": 1,
         "quiet": None, "traffic": None, "samples": [388.0], "spread": None,
+        "baseline_gbps": None,
     }  # fmt: skip
     assert report["wanted"] == {
         "pairs": [list(pair) for pair in itertools.combinations("abcd", 2)],
