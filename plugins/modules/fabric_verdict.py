@@ -73,15 +73,15 @@ options:
     description: The tests to be run.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
+    choices: [rping, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     required: true
   nccl:
     description: What M(rdmaops.gpu_fabric.fabric_probe) returns as C(nccl). Omit it if the test was not run.
     type: dict
   min_share:
     description:
-      - The share of the link's rate that V(ib_write_bw), V(ib_write_bw_cm) and V(ib_write_bw_cuda) must reach, above 0 and up to 1. The rate is the lower one
-        of the two ends.
+      - The share of the link's rate that a bandwidth must reach, above 0 and up to 1. The rate is the lower one of the two ends, for
+        V(ib_write_bw_bidirectional) twice that.
     type: float
     default: 0.8
   min_of_best:
@@ -398,6 +398,8 @@ from ansible.module_utils.basic import AnsibleModule
 WANTED = (
     "rping",
     "ib_write_bw",
+    "ib_write_bw_bidirectional",
+    "ib_write_bw_all_rails",
     "ib_write_bw_cm",
     "ib_write_bw_cuda",
     "ibv_devinfo",

@@ -39,8 +39,8 @@ notes:
   - It needs the rights to list Pods and to create and get C(pods/exec) in O(namespace), and without O(nodes) to list Nodes. To exec in the driver's pod, which
     is privileged, is to be root on the node.
   - Each call of C(nvidia-smi) may take 60 seconds. The nodes are asked one after the other.
-  - No test has run it on a GPU Operator. The output in the tests was recorded on an H100 with driver 580.159.04; what that GPU does not show, such as one that does
-    not answer, is written after the documentation of C(nvidia-smi) of driver 550.54.15.
+  - No test has run it on a GPU Operator. The output in the tests was recorded on an H100 with driver 580.159.04. What that GPU does not show, such as a GPU
+    that does not answer, is written after the documentation of C(nvidia-smi) of driver 550.54.15.
 seealso:
   - module: rdmaops.gpu_fabric.gpu_operator
   - name: nvidia-smi

@@ -97,10 +97,19 @@ class Host:
             )
         return _Process(process, log)
 
-    def place(self, name: str) -> str:
-        """A path at which a program may leave a file for read()."""
+    def run_for_document(
+        self, argv: t.Callable[[str], t.Sequence[str]], name: str, limit: float
+    ) -> tuple[int | None, str, str]:
+        """Like run(), of a program that gets a path to write a document to, and the document.
+
+        Several may run at once.
+        """
         os.makedirs(LOGS, mode=0o700, exist_ok=True)
-        return "%s/%s" % (LOGS, name)
+        path = "%s/%s" % (LOGS, name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        status, text = self.run(argv(path), limit)
+        return status, text, self.read(path)
 
     def read(self, path: str) -> str:
         try:
@@ -108,10 +117,6 @@ class Host:
                 return stream.read()
         except OSError:
             return ""
-
-    def remove(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
 
     def texts(self, paths: t.Sequence[str]) -> list[str]:
         """Files of /proc and /sys; an empty text for one that is not there or cannot be read."""

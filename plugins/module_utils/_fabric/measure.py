@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import re
 import typing as t
 
@@ -17,9 +18,11 @@ from . import quiet as fabric_quiet
 from .host import LOGS, Host, ProbeError, Server
 
 # One of the two ends listens, and the other measures.
-TOOLS = ("rping", "ib_write_bw", "ib_write_bw_cm", "ib_write_bw_cuda")
+ALL_RAILS = "ib_write_bw_all_rails"
+TOOLS = ("rping", "ib_write_bw", "ib_write_bw_bidirectional", ALL_RAILS, "ib_write_bw_cm", "ib_write_bw_cuda")
 BANDWIDTHS = TOOLS[1:]
 
+_OWN_FLAGS = {"ib_write_bw_bidirectional": ["-b"], "ib_write_bw_cm": ["-R"]}
 # These listen in the RDMA connection manager, where /proc shows nothing: their clients try again.
 _UNSEEN = ("rping", "ib_write_bw_cm")
 
@@ -50,8 +53,7 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
     if test.get("gid_index") is not None:
         # Without it perftest takes GID 0 on Ethernet: link-local, or RoCE v1.
         argv += ["-x", str(test["gid_index"])]
-    if test["test"] == "ib_write_bw_cm":
-        argv.append("-R")
+    argv += _OWN_FLAGS.get(test["test"], ())
     if ":" in test["address"]:
         argv.append("--ipv6-addr")
     if test["test"] == "ib_write_bw_cuda":
@@ -118,15 +120,21 @@ class Quiet(t.NamedTuple):
 def measure(
     tests: t.Sequence[Test], limit: float, patience: float, host: Host, quiet: Quiet | None = None
 ) -> list[dict[str, t.Any]]:
-    """Run the tests one after the other, each within ``limit`` seconds."""
-    results = []
-    for test in tests:
+    """Run the tests one after the other, then those of all rails at once, each within ``limit`` seconds."""
+
+    def result(test: Test) -> dict[str, t.Any]:
         if quiet and test["test"] in BANDWIDTHS:
-            result = _watched(test, limit, patience, host, quiet)
+            measured = _watched(test, limit, patience, host, quiet)
         else:
-            result = _measure(test, limit, patience, host)
-        result.pop("sent_bytes", None)
-        results.append({**_identity(test), **result})
+            measured = _measure(test, limit, patience, host)
+        measured.pop("sent_bytes", None)
+        return {**_identity(test), **measured}
+
+    together = [test for test in tests if test["test"] == ALL_RAILS]
+    results = [result(test) for test in tests if test["test"] != ALL_RAILS]
+    if together:
+        with concurrent.futures.ThreadPoolExecutor(len(together)) as pool:
+            results += pool.map(result, together)
     return results
 
 
@@ -152,22 +160,24 @@ def _identity(test: Test) -> dict[str, t.Any]:
 
 
 def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str, t.Any]:
-    output = host.place(test["id"] + ".json")
-    argv = command(test, server=False, output=output)
     began = host.now()
     status: int | None = None
-    text = ""
-    host.remove(output)
+    text = document = ""
+    json = True
+
+    def argv(path: str) -> list[str]:
+        return command(test, server=False, output=path if json else "")
+
     while True:
         left = limit - (host.now() - began)
         if left <= 0:
             break
         try:
-            status, text = host.run(argv, left)
+            status, text, document = host.run_for_document(argv, test["id"] + ".json", left)
         except (ContainerError, ProbeError) as exc:
             return {**NOTHING, "error": str(exc), "seconds": round(host.now() - began, 1)}
         if status and _NO_JSON.search(text):
-            argv = command(test, server=False)
+            json = False
             continue
         if status == 0 or not _NOT_YET.search(text) or host.now() - began > patience:
             break
@@ -179,7 +189,7 @@ def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str,
         # Time ran out under a test that had begun: that is the fabric's failure, and no doubt about it.
         return {**NOTHING, "ok": False, "error": error, "seconds": seconds}
     read = _rping_result if test["test"] == "rping" else _bandwidth_result
-    result = read(test, status, text, host.read(output))
+    result = read(test, status, text, document)
     return {**NOTHING, **result, "seconds": seconds}
 
 

@@ -33,7 +33,6 @@ class Pod(Host):
     def __init__(self, pod_exec: PodExec) -> None:
         self._exec = pod_exec
         self._mark = pod_exec_run.new_mark()
-        self._document = ""
         self._available: dict[str, bool] = {}
         # By cat it reads what is asked of /proc.
         if not self.which("cat"):
@@ -55,21 +54,18 @@ class Pod(Host):
 
     def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
         done = pod_exec_run.run(self._exec, argv, limit, self._mark)
-        self._document = done.document
         return done.status, done.text
+
+    def run_for_document(
+        self, argv: t.Callable[[str], t.Sequence[str]], _name: str, limit: float
+    ) -> tuple[int | None, str, str]:
+        # Nothing is written into the container, whose user could perhaps not even do it. Its mark is its own, so that
+        # when it is stopped, what runs at the same time goes on.
+        done = pod_exec_run.run(self._exec, argv(pod_exec_run.DOCUMENT_PATH), limit, pod_exec_run.new_mark())
+        return done.status, done.text, done.document
 
     def start(self, argv: t.Sequence[str], limit: float, _log: str) -> Server:
         return pod_exec_run.Running(self._exec, argv, limit)
-
-    def place(self, _name: str) -> str:
-        # Nothing is written into the container, whose user could perhaps not even do it.
-        return pod_exec_run.DOCUMENT_PATH
-
-    def read(self, _path: str) -> str:
-        return self._document
-
-    def remove(self, _path: str) -> None:
-        self._document = ""
 
     def texts(self, paths: t.Sequence[str]) -> list[str]:
         sign = pod_exec_run.new_mark()

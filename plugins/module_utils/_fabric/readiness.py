@@ -21,6 +21,8 @@ _PERFTEST = ("ib_write_bw", "perftest")
 _PROGRAMS = {
     "rping": ("rping", "rdmacm-utils (RHEL: librdmacm-utils)"),
     "ib_write_bw": _PERFTEST,
+    "ib_write_bw_bidirectional": _PERFTEST,
+    "ib_write_bw_all_rails": _PERFTEST,
     "ib_write_bw_cm": _PERFTEST,
     "ib_write_bw_cuda": _PERFTEST,
     "nccl_tests": ("mpirun", "openmpi-bin (RHEL: openmpi)"),

@@ -19,6 +19,7 @@ from .vocabulary import (
     ABSENT,
     ACTIVE,
     BANDWIDTHS,
+    BIDIRECTIONAL,
     CUDA,
     FAIL,
     PASS,
@@ -95,6 +96,8 @@ def _entry(
     """Return the worst result; ``missing``: why there is none."""
     client, server, rail, test = key
     expected = _expected(hosts, client, server, rail)
+    if expected is not None and test == BIDIRECTIONAL:
+        expected *= 2
     choices = [_judge_result(result, test, expected, limit) for result in results]
     if choices:
         chosen = min(choices, key=_rank)

@@ -19,7 +19,8 @@ VERDICTS = (PASS, UNKNOWN, FAIL)  # the worst last
 # Tests between two ends, some of which measure a bandwidth.
 RPING = "rping"
 CUDA = "ib_write_bw_cuda"
-BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm", CUDA)
+BIDIRECTIONAL = "ib_write_bw_bidirectional"
+BANDWIDTHS = ("ib_write_bw", BIDIRECTIONAL, "ib_write_bw_all_rails", "ib_write_bw_cm", CUDA)
 TESTS = (RPING, *BANDWIDTHS)
 # Tests of one end.
 CHECKS = ("ibv_devinfo", "memlock")
@@ -79,6 +80,7 @@ __all__ = (
     "ABSENT",
     "ACTIVE",
     "BANDWIDTHS",
+    "BIDIRECTIONAL",
     "CHECKS",
     "CUDA",
     "FAIL",

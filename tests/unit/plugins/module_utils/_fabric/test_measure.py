@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 import typing as t
 from pathlib import Path
 
@@ -122,6 +123,42 @@ def test_bandwidth_by_the_connection_manager() -> None:
     assert (result["ok"], len(host.ran)) == (True, 3)
     assert host.ran[0][:3] == ["ib_write_bw", "-d", "mlx5_1"]
     assert "-R" in host.ran[0]
+
+
+@pytest.mark.parametrize("server", [True, False])
+def test_both_directions(server: bool) -> None:
+    argv = fabric_measure.command(a_test("ib_write_bw_bidirectional"), server=server)
+    assert argv[argv.index("-x") + 2] == "-b"
+    assert "-b" not in fabric_measure.command(a_test("ib_write_bw"), server=server)
+
+
+def test_all_rails_at_once() -> None:
+    """They begin when the other tests have ended, and all before the first of them ends."""
+    together = threading.Barrier(3, timeout=20)
+    names: list[str] = []
+
+    class Waiting(FakeHost):
+        def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
+            name = argv[-2].rpartition("/")[2]
+            names.append(name)
+            if "all_rails" in name:
+                together.wait()
+            return 0, ""
+
+        def run_for_document(
+            self, argv: t.Callable[[str], t.Sequence[str]], name: str, limit: float
+        ) -> tuple[int | None, str, str]:
+            self.run(argv("/run/" + name), limit)
+            return 0, "", FIXTURE.read_text()
+
+    rails = [a_test("ib_write_bw_all_rails", rail=rail, id=f"0-{rail}-all_rails") for rail in range(3)]
+    results = measure([rails[0], a_test("ib_write_bw"), *rails[1:]], 30, 10, Waiting())
+    assert [(result["test"], result["rail"], result["ok"]) for result in results] == [
+        ("ib_write_bw", 1, True),
+        *(("ib_write_bw_all_rails", rail, True) for rail in range(3)),
+    ]
+    assert names[0] == "0-1-ib_write_bw.json"
+    assert sorted(names[1:]) == [f"0-{rail}-all_rails.json" for rail in range(3)]
 
 
 def test_counters_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:

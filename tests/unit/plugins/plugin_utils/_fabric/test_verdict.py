@@ -59,6 +59,25 @@ def test_several_measurements_of_each_pair() -> None:
     assert "differ by" not in table(Fabric().report())
 
 
+@pytest.mark.parametrize(("gbps", "verdict"), [(776.0, "pass"), (420.0, "fail")])
+def test_both_directions_are_compared_with_twice_the_rate(gbps: float, verdict: str) -> None:
+    fabric = Fabric(tests=("ib_write_bw_bidirectional",))
+    fabric.results = [{**row, "gbps": gbps} for row in fabric.results]
+    report = fabric.report()
+    assert {(row["expected_gbps"], row["verdict"]) for row in report["pairs"]} == {(800.0, verdict)}
+
+
+def test_a_node_that_is_slow_on_all_rails_at_once() -> None:
+    """Each rail alone is fast: its cards share a PCIe switch, or its leaf an uplink."""
+    fabric = Fabric(tests=("ib_write_bw", "ib_write_bw_all_rails"))
+    for row in fabric.of("b", tests="ib_write_bw_all_rails"):
+        row["gbps"] = 194.0
+    report = fabric.report()
+    assert [(suspect["kind"], suspect["node"]) for suspect in report["suspects"]] == [("node", "b")]
+    assert report["suspects"][0]["worst"] == "ib_write_bw_all_rails down to 194.0 of 400 Gb/s, 48.5%, limit 80%"
+    assert {row["verdict"] for row in report["pairs"] if row["test"] == "ib_write_bw"} == {"pass"}
+
+
 # change of a result, test, verdict, error
 ONE: list[tuple[Json, str, str, str | None]] = [
     ({"gbps": 320.0}, "ib_write_bw", "pass", None),
