@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shlex
+import socket
 import subprocess
 import threading
 import time
@@ -268,11 +269,20 @@ def leave(settings: t.Mapping[str, t.Any], names: t.Iterable[str]) -> None:
             timeout=20,
             check=False,
         )
-        if shown.stdout.strip():
+        # What still listens there is a node of another lab on this machine.
+        if shown.stdout.strip() and not listens(address_of(settings, name), KUBELET_PORT):
             as_root(
                 ["ip", "route", "del", "local", address, "dev", "lo"],
                 f"taking the address of {name} from this machine",
             )
+
+
+def listens(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 __all__ = ["PAUSE", "forward", "join", "leave"]
