@@ -128,6 +128,15 @@ class PodLab:
         document = json.loads(done.stdout[done.stdout.index("{\n") :])
         return t.cast(Json, document["plays"][0]["tasks"][0]["hosts"][node])
 
+    def transport(self, job: str) -> str:
+        """What the pods of a job use, as module transport_info says."""
+        result = self.module(
+            *("control-plane", "transport_info"), kubeconfig=str(self.cluster.kubeconfig), namespace=NAMESPACE,
+            label_selectors=[f"rdmaops.gpu-fabric/job={job}"], seconds=5,
+        )  # fmt: skip
+        assert "transport" in result, result
+        return str(result["transport"])
+
     def playbook(self, book: str, *arguments: str, **variables: t.Any) -> subprocess.CompletedProcess[str]:
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(EPHEMERAL / "inventory"), book]
         return subprocess.run(

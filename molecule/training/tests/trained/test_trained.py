@@ -71,6 +71,20 @@ def test_gradients_went_over_rdma_and_nothing_else_did(result: podlab.Json) -> N
         assert traffic["netdev_bytes"]["eth0"] < allowed, traffic
 
 
+def test_a_training_over_rdma_is_seen_while_it_runs(lab: podlab.PodLab) -> None:
+    command = ["python3", "/opt/rdmaops/workload/train.py", "--no-cuda", "--backend", "mpi", "--data-set", "mnist"]
+    command += ["--use-dummy-data", "8000", "--batch-size", "8", "--epochs", "1000"]
+    job = {"training_job_name": "seen", "training_job_command": command, "training_job_wait": False}
+    assert lab.playbook(TRAIN, **job).returncode == 0
+    try:
+        # PyTorch is loaded first, by an emulated processor.
+        lab.wait("RDMA", lambda: lab.transport("seen") == "rdma", 600)
+        assert {lab.transport("seen") for _ in range(6)} == {"rdma"}
+    finally:
+        gone = lab.playbook(TRAIN, **job, training_job_state="absent", training_job_remove_ok=True)
+    assert gone.returncode == 0, gone.stdout
+
+
 def test_the_same_over_tcp_is_red(lab: podlab.PodLab) -> None:
     environment = {"OMP_NUM_THREADS": "1", "UCX_LOG_LEVEL": "info", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "net1"}
     done = lab.playbook(TRAIN, training_job_name="tcp", training_job_env=environment)
