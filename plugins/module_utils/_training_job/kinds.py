@@ -172,7 +172,9 @@ def _mpijob(job: Job) -> list[Object]:
     launcher = pod_template(job, argv, open_mpi(job), trains=False)
     spec: Object = {
         "slotsPerWorker": job.slots,
-        "runPolicy": _run_policy(job),
+        # The launcher is started again, because a worker's sshd may come late. With the default of 6, a wrong command
+        # would be tried for minutes.
+        "runPolicy": {**_run_policy(job), "backoffLimit": 3},
         "mpiReplicaSpecs": {
             "Launcher": {"replicas": 1, "restartPolicy": "OnFailure", "template": launcher},
             "Worker": {"replicas": job.workers, "restartPolicy": "Never", "template": worker},
