@@ -18,7 +18,7 @@ from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._fabric.conditions import conditions
 from ..plugin_utils._fabric.page import page
 from ..plugin_utils._fabric.table import lines, sentence
-from ..plugin_utils._fabric.verdict import judge
+from ..plugin_utils._fabric.verdict import LIMITS, judge
 from ..plugin_utils._fabric.vocabulary import CHECK_MODE, NO_RESULT
 from ..plugin_utils._terminal import show
 
@@ -43,7 +43,7 @@ class ActionModule(ControllerAction):
         request = {name: arguments[name] for name in ("pairs", "rails", "tests")}
         started = arguments["started"] or _now()
         values = (arguments["nodes"], arguments["results"], request, arguments["min_share"], started)
-        limits = {name: arguments[name] for name in ("min_of_best", "min_of_baseline")}
+        limits = {name: arguments[name] for name in LIMITS}
         report = judge(*values, arguments["nccl"], self._silence(arguments), limits, arguments["baseline"])
         if not self._task.no_log:
             show(display, lines(report))

@@ -16,7 +16,7 @@ description:
   - No node is in two pairs of a round.
 author:
   - rdmaops contributors (@rdmaops)
-positional: results, pairs, rails, tests, min_share, min_of_best, min_of_baseline, baseline
+positional: results, pairs, rails, tests, min_share, limits, baseline
 options:
   _input:
     description: The known state of the nodes, in the format of M(rdmaops.gpu_fabric.fabric_verdict).
@@ -46,14 +46,10 @@ options:
     description: The share of the link's rate that a bandwidth must reach.
     type: float
     default: 0.8
-  min_of_best:
-    description: The share of the best pair of the rail that each other one must reach.
-    type: float
-    default: 0.93
-  min_of_baseline:
-    description: The share of its bandwidth in O(baseline) that each pair must reach.
-    type: float
-    default: 0.93
+  limits:
+    description: C(min_of_best), C(max_latency_of_best) and C(min_of_baseline) of
+      M(rdmaops.gpu_fabric.fabric_verdict), each of which may be missing.
+    type: dict
   baseline:
     description: A report of an earlier run.
     type: dict
@@ -85,9 +81,8 @@ _value:
 
 import typing as t
 
-from ..plugin_utils._fabric.history import MIN_OF_BASELINE
 from ..plugin_utils._fabric.repeat import again
-from ..plugin_utils._fabric.verdict import MIN_OF_BEST, judge
+from ..plugin_utils._fabric.verdict import judge
 from ..plugin_utils._filter import ansible_errors
 
 
@@ -99,13 +94,11 @@ def fabric_repeats(
     rails: t.Any,
     tests: t.Any,
     min_share: t.Any = 0.8,
-    min_of_best: t.Any = MIN_OF_BEST,
-    min_of_baseline: t.Any = MIN_OF_BASELINE,
+    limits: t.Any = None,
     baseline: t.Any = None,
 ) -> list[list[dict[str, t.Any]]]:
     """Return the rounds."""
     request = {"pairs": pairs, "rails": rails, "tests": tests}
-    limits = {"min_of_best": min_of_best, "min_of_baseline": min_of_baseline}
     return again(judge(nodes, results, request, min_share, "", limits=limits, baseline=baseline))
 
 

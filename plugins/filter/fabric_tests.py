@@ -39,8 +39,8 @@ options:
     description: The tests. Those that do not run between two ends are skipped.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda,
-      ibv_devinfo, memlock, nccl_tests]
+    choices: [rping, ib_send_lat, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm,
+      ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     required: true
   pings:
     description: Number of pings.

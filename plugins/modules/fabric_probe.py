@@ -78,7 +78,8 @@ options:
         its libibverbs, or, if there is none, C(ibv_rc_pingpong) with a message of that size, which does not show the reason for a failure. In pods only.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
+    choices: [rping, ib_send_lat, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda,
+      ibv_devinfo, memlock, nccl_tests]
     default: []
   ports:
     description:
@@ -127,11 +128,15 @@ options:
         type: int
         required: true
       test:
-        description: The test. V(ib_write_bw_bidirectional) is C(ib_write_bw -b), which counts both directions. V(ib_write_bw_all_rails) is measured on all
-          rails at once, after all other tests. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends connect through the RDMA connection manager.
-          V(ib_write_bw_cuda) is C(ib_write_bw --use_cuda_bus_id), from the memory of one GPU to that of another, and needs a perftest built with CUDA.
+        description:
+          - The test.
+          - V(ib_send_lat) sends 1000 messages of 2 bytes.
+          - V(ib_write_bw_bidirectional) is C(ib_write_bw -b), which counts both directions.
+          - V(ib_write_bw_all_rails) is measured on all rails at once, after all other tests.
+          - V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends connect through the RDMA connection manager.
+          - V(ib_write_bw_cuda) is C(ib_write_bw --use_cuda_bus_id), from the memory of one GPU to that of another, and needs a perftest built with CUDA.
         type: str
-        choices: [rping, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda]
+        choices: [rping, ib_send_lat, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda]
         required: true
       address:
         description: Address of the server.

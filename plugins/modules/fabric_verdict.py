@@ -73,7 +73,8 @@ options:
     description: The tests to be run.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
+    choices: [rping, ib_send_lat, ib_write_bw, ib_write_bw_bidirectional, ib_write_bw_all_rails, ib_write_bw_cm, ib_write_bw_cuda,
+      ibv_devinfo, memlock, nccl_tests]
     required: true
   nccl:
     description: What M(rdmaops.gpu_fabric.fabric_probe) returns as C(nccl). Omit it if the test was not run.
@@ -91,6 +92,13 @@ options:
       - The default is what NVIDIA's ClusterKit takes for a bad pair.
     type: float
     default: 0.93
+  max_latency_of_best:
+    description:
+      - How many times the lowest latency of a rail that of each other pair of it may be, at least 1. It is compared if at least three pairs of the rail were
+        measured well, and there is no other limit of latencies.
+      - The default is what NVIDIA's ClusterKit takes for a bad pair.
+    type: float
+    default: 2.1
   baseline:
     description:
       - RV(report) of an earlier run. RV(report.baseline) compares the bandwidths with it.
@@ -223,6 +231,10 @@ report:
       description: O(min_of_best).
       type: float
       sample: 0.93
+    max_latency_of_best:
+      description: O(max_latency_of_best).
+      type: float
+      sample: 2.1
     min_of_baseline:
       description: O(min_of_baseline).
       type: float
@@ -336,6 +348,12 @@ report:
         share:
           description: The bandwidth divided by the rate.
           type: float
+        latency_us:
+          description: The median of the latency in microseconds, half of a round trip.
+          type: float
+        latency_99_us:
+          description: Its 99th percentile in microseconds.
+          type: float
         pings:
           description: The number of pings.
           type: int
@@ -397,6 +415,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 WANTED = (
     "rping",
+    "ib_send_lat",
     "ib_write_bw",
     "ib_write_bw_bidirectional",
     "ib_write_bw_all_rails",
@@ -416,6 +435,7 @@ ARGUMENT_SPEC = {
     "nccl": {"type": "dict"},
     "min_share": {"type": "float", "default": 0.8},
     "min_of_best": {"type": "float", "default": 0.93},
+    "max_latency_of_best": {"type": "float", "default": 2.1},
     "baseline": {"type": "dict"},
     "min_of_baseline": {"type": "float", "default": 0.93},
     "missing": {"type": "str"},

@@ -32,16 +32,18 @@ def verify(tmp_path: Path, *arguments: str, **variables: t.Any) -> tuple[site.Ru
 
 def test_a_good_fabric(tmp_path: Path) -> None:
     rates = {"ib_write_bw": 2.5, "ib_write_bw_all_rails": 2.5, "ib_write_bw_bidirectional": 5.0}
-    run, report = verify(tmp_path, fabric_check_tests=["rping", *rates], fabric_check_repeat=2)
+    run, report = verify(tmp_path, fabric_check_tests=["rping", "ib_send_lat", *rates], fabric_check_repeat=2)
     assert (run.rc, report["verdict"], report["reasons"], report["skipped"]) == (0, "pass", [], [])
     assert sorted((pair["rail"], pair["test"]) for pair in report["pairs"]) == [
-        (rail, test) for rail in (0, 1) for test in [*sorted(rates), "rping"]
+        (rail, test) for rail in (0, 1) for test in ["ib_send_lat", *sorted(rates), "rping"]
     ]
     # soft-RoCE has the IPv4 address of its card at index 1; perftest's default is 0.
     assert {rail["gid_index"] for node in report["nodes"] for rail in node["rails"]} == {1}
     for pair in report["pairs"]:
         assert pair["verdict"] == "pass"
         assert pair["results"] == 2
+        if pair["test"] == "ib_send_lat":
+            assert 0 < pair["latency_us"] <= pair["latency_99_us"]
         if pair["test"] in rates:
             assert pair["expected_gbps"] == rates[pair["test"]]
             assert 0.0001 < pair["share"] < 1

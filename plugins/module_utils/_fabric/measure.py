@@ -19,8 +19,12 @@ from .host import LOGS, Host, ProbeError, Server
 
 # One of the two ends listens, and the other measures.
 ALL_RAILS = "ib_write_bw_all_rails"
-TOOLS = ("rping", "ib_write_bw", "ib_write_bw_bidirectional", ALL_RAILS, "ib_write_bw_cm", "ib_write_bw_cuda")
-BANDWIDTHS = TOOLS[1:]
+LATENCY = "ib_send_lat"
+TOOLS = ("rping", LATENCY, "ib_write_bw", "ib_write_bw_bidirectional", ALL_RAILS, "ib_write_bw_cm", "ib_write_bw_cuda")
+BANDWIDTHS = TOOLS[2:]
+# perftest's default. With a duration (-D) it prints no percentiles.
+LATENCY_ITERATIONS = 1000
+LATENCY_BYTES = 2
 
 _OWN_FLAGS = {"ib_write_bw_bidirectional": ["-b"], "ib_write_bw_cm": ["-R"]}
 # These listen in the RDMA connection manager, where /proc shows nothing: their clients try again.
@@ -35,7 +39,15 @@ RETRY_SECONDS = 0.5
 # connect, so that the server goes on waiting. glibc and musl word it differently.
 _NO_JSON = re.compile(r"unrecognized option:? '?(?:--)?out_json")
 
-NOTHING = {"ok": None, "gbps": None, "pings": None, "error": None, "traffic": None}
+NOTHING = {
+    "ok": None,
+    "gbps": None,
+    "latency_us": None,
+    "latency_99_us": None,
+    "pings": None,
+    "error": None,
+    "traffic": None,
+}
 
 Test = t.Mapping[str, t.Any]
 
@@ -49,7 +61,15 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         return argv if server else [*argv, "-I", test["source"]]
     # It allocates its memory after it was pinned, so that the memory is of the same NUMA node.
     argv = ["taskset", "-c", test["cpus"]] if test.get("cpus") else []
-    argv += ["ib_write_bw", "-d", test["device"], "-i", str(test["port"]), "-p", str(test["tcp_port"])]
+    argv += [
+        LATENCY if test["test"] == LATENCY else "ib_write_bw",
+        "-d",
+        test["device"],
+        "-i",
+        str(test["port"]),
+        "-p",
+        str(test["tcp_port"]),
+    ]
     if test.get("gid_index") is not None:
         # Without it perftest takes GID 0 on Ethernet: link-local, or RoCE v1.
         argv += ["-x", str(test["gid_index"])]
@@ -61,16 +81,23 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         if test["dmabuf"]:
             # Only after the GPU: before it, perftest refuses it (perftest#336).
             argv.append("--use_cuda_dmabuf")
-    argv += ["-q", str(test["queue_pairs"])]
+    argv += _messages(test)
+    if output:
+        argv += ["--out_json", "--out_json_file=%s" % output]
+    return argv if server else [*argv, test["address"]]
+
+
+def _messages(test: Test) -> list[str]:
+    """How many messages are sent, by how many queue pairs, of which size, and with which class."""
+    argv = [] if test["test"] == LATENCY else ["-q", str(test["queue_pairs"])]
     if test.get("service_level") is not None:
         argv += ["-S", str(test["service_level"])]
     if test.get("traffic_class") is not None:
         # --tclass does not reach the connection manager's queue pairs, and -T no others.
         argv += ["-T" if test["test"] == "ib_write_bw_cm" else "--tclass", str(test["traffic_class"])]
-    argv += ["-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
-    if output:
-        argv += ["--out_json", "--out_json_file=%s" % output]
-    return argv if server else [*argv, test["address"]]
+    if test["test"] == LATENCY:
+        return [*argv, "-n", str(LATENCY_ITERATIONS), "-s", str(LATENCY_BYTES), "-F"]
+    return [*argv, "-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
 
 
 def listen(tests: t.Sequence[Test], lifetime: float, patience: float, host: Host) -> list[dict[str, t.Any]]:
@@ -188,7 +215,7 @@ def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str,
         error = "no result within %.0f s%s" % (limit, ": " + last if last else "")
         # Time ran out under a test that had begun: that is the fabric's failure, and no doubt about it.
         return {**NOTHING, "ok": False, "error": error, "seconds": seconds}
-    read = _rping_result if test["test"] == "rping" else _bandwidth_result
+    read = {"rping": _rping_result, LATENCY: _latency_result}.get(test["test"], _bandwidth_result)
     result = read(test, status, text, document)
     return {**NOTHING, **result, "seconds": seconds}
 
@@ -201,10 +228,24 @@ def _rping_result(test: Test, status: int, text: str, _document: str) -> dict[st
     return {"ok": False, "pings": ping["pings"], "error": "; ".join(errors)[:300]}
 
 
+def _exited(program: str, status: int, text: str) -> dict[str, t.Any]:
+    lines = " ".join(line for line in text.split("\n") if line.strip() and "WARNING" not in line)
+    return {"ok": False, "error": "%s exited with %d: %s" % (program, status, " ".join(lines.split())[-300:])}
+
+
+def _latency_result(_test: Test, status: int, text: str, document: str) -> dict[str, t.Any]:
+    if status != 0:
+        return _exited(LATENCY, status, text)
+    try:
+        latency = perftest.latency(document or text)
+    except perftest.PerftestError as exc:
+        return {"error": str(exc)[:300]}
+    return {"ok": True, "latency_us": latency["median_us"], "latency_99_us": latency["percentile_99_us"]}
+
+
 def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dict[str, t.Any]:
     if status != 0:
-        lines = " ".join(line for line in text.split("\n") if line.strip() and "WARNING" not in line)
-        return {"ok": False, "error": "ib_write_bw exited with %d: %s" % (status, " ".join(lines.split())[-300:])}
+        return _exited("ib_write_bw", status, text)
     try:
         bandwidth = perftest.parse(document or text, True)
     except perftest.PerftestError as exc:

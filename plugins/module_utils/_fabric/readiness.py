@@ -20,6 +20,7 @@ _PERFTEST = ("ib_write_bw", "perftest")
 # The program of each test, and the package that has it. Memlock takes what there is.
 _PROGRAMS = {
     "rping": ("rping", "rdmacm-utils (RHEL: librdmacm-utils)"),
+    "ib_send_lat": ("ib_send_lat", "perftest"),
     "ib_write_bw": _PERFTEST,
     "ib_write_bw_bidirectional": _PERFTEST,
     "ib_write_bw_all_rails": _PERFTEST,

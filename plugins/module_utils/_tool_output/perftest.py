@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What perftest's bandwidth programs (ib_write_bw and the like) measured, from their text or their JSON.
+"""What perftest's programs (ib_write_bw, ib_send_lat and the like) measured, from their text or their JSON.
 
 Rates are in Gb/s (10^9 bits). What perftest calls MB is 2^20 bytes in every version (format_factor in
 perftest_resources.c); later versions write MiB.
@@ -26,6 +26,11 @@ _UNITS = {"gb/sec": 1.0, "mb/sec": _MIB, "mib/sec": _MIB}
 _TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic)([A-Za-z_ +-]*?)[ _](BW|Latency)[ _](?:\w+[ _])?Test\s*\Z")
 _HEADER = re.compile(r"\s*#bytes\s+#iterations\s+BW peak\[([\w/]+)\]\s+BW average\[([\w/]+)\]\s+MsgRate\[Mpps\]")
 _LATENCY = re.compile(r"\s*#bytes\s+#iterations\s+t_(?:min|avg)\[")
+_LATENCY_COLUMN = r"(?:\d+(?:\.\d*)?)"
+# Size, iterations, t_min, t_max, t_typical, t_avg, t_stdev, and the percentiles 99 and 99.9.
+_LATENCY_ROW = re.compile(
+    r"\s*\d{1,18}\s+\d{1,18}\s+%s\s+%s\s+(%s)\s+%s\s+%s\s+(%s)\s+%s\s*\Z" % ((_LATENCY_COLUMN,) * 7)
+)
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 _ROW = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})\s+(%s)\s+(%s)\s+(%s)(?=\s|\Z)" % (_NUMBER, _NUMBER, _NUMBER))
 _SETTING = {
@@ -74,6 +79,30 @@ def parse(text: str, report_gbits: bool | None = None) -> dict[str, t.Any]:
 def from_document(document: t.Mapping[str, t.Any], report_gbits: bool | None = None) -> dict[str, t.Any]:
     """Return what a run measured, from its JSON that something else has decoded."""
     return _from_documents([document], report_gbits)
+
+
+def latency(text: str) -> dict[str, float]:
+    """Return the median and the 99th percentile of a latency test (ib_send_lat and the like) in microseconds.
+
+    perftest has them for a number of iterations only, not for a duration (-D).
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start = re.search(r"^[ \t]*\{", text, re.M)
+    if start and re.search(r"\bresults\b", text):
+        _refuse_errors(text[: start.start()].split("\n"))
+        sections = [_section(document, "results") or {} for document in _documents(text[start.start() :])]
+        found = [(_float(section.get("t_typical")), _float(section.get("percentile_99"))) for section in sections]
+    else:
+        lines = [line[:_LONGEST] for line in text.split("\n")]
+        _refuse_errors(lines)
+        rows = [match for match in map(_LATENCY_ROW.match, lines) if match] if any(map(_LATENCY.match, lines)) else []
+        found = [(_float(match.group(1)), _float(match.group(2))) for match in rows]
+    if len(found) != 1 or None in found[0]:
+        raise PerftestError("perftest printed no latency, or several: give one run of one size, without -D")
+    median, percentile_99 = (t.cast(float, value) for value in found[0])
+    if min(median, percentile_99) <= 0:
+        raise PerftestError("perftest's latency is not a time: %s us" % min(median, percentile_99))
+    return {"median_us": median, "percentile_99_us": percentile_99}
 
 
 def _errors(lines: t.Iterable[str]) -> list[str]:
@@ -310,4 +339,4 @@ def _integer(value: t.Any) -> int | None:
     return None if number is None else int(number)
 
 
-__all__ = ("PerftestError", "from_document", "parse")
+__all__ = ("PerftestError", "from_document", "latency", "parse")

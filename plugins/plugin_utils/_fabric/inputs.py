@@ -46,6 +46,12 @@ def limit_of(value: t.Any, name: str = "min_share") -> float:
     return float(value)
 
 
+def latency_limit_of(value: t.Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 1:
+        raise invalid_input("%s must be a number of at least 1, for example 2.1, not %s" % (name, brief(value)))
+    return float(value)
+
+
 def _list(value: t.Any, path: str) -> list[t.Any]:
     if not isinstance(value, (list, tuple)):
         raise invalid_input("%s must be a list, not %s" % (path, brief(value)))
@@ -244,6 +250,8 @@ def read(results: t.Any) -> tuple[Measurements, Measurements]:
             {
                 "ok": ok,
                 "gbps": _number(entry.get("gbps"), where + "gbps"),
+                "latency_us": _number(entry.get("latency_us"), where + "latency_us"),
+                "latency_99_us": _number(entry.get("latency_99_us"), where + "latency_99_us"),
                 "pings": _number(entry.get("pings"), where + "pings"),
                 "error": _text(entry.get("error"), where + "error"),
                 "skipped": _text(entry.get("skipped"), where + "skipped"),
@@ -260,6 +268,7 @@ __all__ = (
     "SHOWN",
     "VerdictError",
     "invalid_input",
+    "latency_limit_of",
     "limit_of",
     "nodes_of",
     "plan_of",

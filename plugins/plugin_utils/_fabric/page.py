@@ -159,6 +159,9 @@ def _summary(entries: t.Sequence[Json]) -> str:
     if rates:
         low, high = speed(min(rates)), speed(max(rates))
         text += "; %s Gb/s" % (low if low == high else "%s to %s" % (low, high))
+    latencies = [entry["latency_us"] for entry in entries if entry["latency_us"] is not None]
+    if latencies:
+        text += "; %s to %s us" % (speed(min(latencies)), speed(max(latencies)))
     return text
 
 
@@ -198,6 +201,8 @@ def _title(entry: Json) -> str:
         text += ", %s Gb/s" % speed(entry["gbps"])
     if entry["share"] is not None:
         text += ", %s of %g Gb/s" % (percent(entry["share"]), entry["expected_gbps"])
+    if entry["latency_us"] is not None:
+        text += ", %s us, 99 %% below %s us" % (speed(entry["latency_us"]), speed(entry["latency_99_us"]))
     if entry["spread"] is not None:
         text += ", the worst of %d, which differ by %s" % (len(entry["samples"]), percent(entry["spread"]))
     if entry["quiet"]:

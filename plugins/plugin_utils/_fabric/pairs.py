@@ -22,6 +22,7 @@ from .vocabulary import (
     BIDIRECTIONAL,
     CUDA,
     FAIL,
+    LATENCY,
     PASS,
     UNKNOWN,
     VERDICTS,
@@ -32,6 +33,8 @@ from .vocabulary import (
     speed,
 )
 
+# The median and the 99th percentile, in microseconds.
+LATENCIES = ("latency_us", "latency_99_us")
 # From how many good measurements of a rail on the best one is compared with the others.
 COMPARED = 3
 
@@ -54,14 +57,23 @@ def judge_again(hosts: t.Mapping[str, Json], measurements: Measurements, limit: 
     return [_entry(hosts, key, results, limit, "", wanted=False) for key, results in sorted(measurements.items())]
 
 
-def best_shares(entries: t.Iterable[Json]) -> dict[tuple[int, str], float]:
-    """Return the best share of the link's rate by rail and test, where enough pairs were measured to compare them."""
-    shares: dict[tuple[int, str], list[float]] = {}
+def best_of(entries: t.Iterable[Json]) -> dict[tuple[int, str], float]:
+    """Return the best share of the link's rate, or the lowest latency, by rail and test.
+
+    Only where enough pairs were measured to compare them.
+    """
+    values: dict[tuple[int, str], list[float]] = {}
     for entry in entries:
         if entry["verdict"] == PASS and entry["share"] is not None:
             # More than the rate is a rate that is reported too low.
-            shares.setdefault((entry["rail"], entry["test"]), []).append(min(entry["share"], 1.0))
-    return {key: max(values) for key, values in shares.items() if len(values) >= COMPARED}
+            values.setdefault((entry["rail"], entry["test"]), []).append(min(entry["share"], 1.0))
+        elif entry["verdict"] == PASS and entry["latency_us"] is not None:
+            values.setdefault((entry["rail"], entry["test"]), []).append(entry["latency_us"])
+    return {
+        key: min(of_rail) if key[1] == LATENCY else max(of_rail)
+        for key, of_rail in values.items()
+        if len(of_rail) >= COMPARED
+    }
 
 
 def widest(entries: t.Iterable[Json]) -> Json | None:
@@ -70,17 +82,27 @@ def widest(entries: t.Iterable[Json]) -> Json | None:
     return max(repeated, key=lambda entry: entry["spread"], default=None)
 
 
-def compared(entries: t.Iterable[Json], best: t.Mapping[tuple[int, str], float], limit: float) -> list[Json]:
-    """Return the measurements; one that is far below the best of its rail fails, although it is fast enough alone."""
+def compared(
+    entries: t.Iterable[Json], best: t.Mapping[tuple[int, str], float], min_share: float, max_latency: float
+) -> list[Json]:
+    """Return the measurements; one that is far behind the best of its rail fails, although it is good enough alone.
+
+    The limits are a share of the best bandwidth, and a multiple of the lowest latency.
+    """
     judged = []
     for entry in entries:
-        share, top = entry["share"], best.get((entry["rail"], entry["test"]))
-        if entry["verdict"] == PASS and share is not None and top is not None and share < limit * top:
-            text = "%s Gb/s are %s of what the best pair of the rail reaches, the limit is %s" % (
-                speed(entry["gbps"]), percent(share / top), bound(limit),
-            )  # fmt: skip
-            entry = {**entry, "verdict": FAIL, "error": text}
-        judged.append(entry)
+        share, latency, top = entry["share"], entry["latency_us"], best.get((entry["rail"], entry["test"]))
+        text = ""
+        if entry["verdict"] == PASS and top is not None:
+            if share is not None and share < min_share * top:
+                text = "%s Gb/s are %s of what the best pair of the rail reaches, the limit is %s" % (
+                    speed(entry["gbps"]), percent(share / top), bound(min_share),
+                )  # fmt: skip
+            if latency is not None and latency > max_latency * top:
+                text = "a latency of %s us is %.1f times that of the best pair of the rail, the limit is %g" % (
+                    speed(latency), latency / top, max_latency,
+                )  # fmt: skip
+        judged.append({**entry, "verdict": FAIL, "error": text} if text else entry)
     return judged
 
 
@@ -102,12 +124,12 @@ def _entry(
     if choices:
         chosen = min(choices, key=_rank)
     else:
-        chosen = dict.fromkeys(("gbps", "share", "pings", "skipped", "traffic"))
+        chosen = dict.fromkeys(("gbps", "share", *LATENCIES, "pings", "skipped", "traffic"))
         chosen.update(verdict=UNKNOWN, error=missing)
     entry: Json = {"client": client, "server": server, "rail": rail, "test": test}
     entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
     entry["expected_gbps"] = expected if test in BANDWIDTHS else None
-    entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
+    entry.update((name, chosen[name]) for name in ("share", *LATENCIES, "error", "pings", "skipped"))
     entry.update(quiet=(chosen["traffic"] or {}).get("quiet"), traffic=chosen["traffic"])
     samples = [choice["gbps"] for choice in choices if choice["gbps"] is not None]
     entry.update(wanted=wanted, results=len(choices), samples=samples, spread=_spread(samples))
@@ -130,7 +152,7 @@ def _rank(entry: Json) -> tuple[t.Any, ...]:
     # Deterministic among equals, whatever the order of the results.
     gbps = math.inf if entry["gbps"] is None else entry["gbps"]
     order = (entry["error"] or "", entry["skipped"] or "", entry["pings"] or 0)
-    return (-VERDICTS.index(entry["verdict"]), gbps, *order)
+    return (-VERDICTS.index(entry["verdict"]), gbps, -(entry["latency_us"] or 0), *order)
 
 
 def _judge_result(result: Json, test: str, expected: float | None, limit: float) -> Json:
@@ -139,6 +161,11 @@ def _judge_result(result: Json, test: str, expected: float | None, limit: float)
     verdict, error = _outcome(result, test)
     if verdict == PASS and test in BANDWIDTHS:
         verdict, error = _bandwidth(gbps, share, expected, limit)
+    latencies = {name: result[name] if test == LATENCY else None for name in LATENCIES}
+    if None in latencies.values():
+        latencies = dict.fromkeys(LATENCIES)
+        if verdict == PASS and test == LATENCY:
+            verdict, error = UNKNOWN, "no latency could be read"
     traffic = result["traffic"]
     if verdict == PASS and traffic and traffic["quiet"] is False:
         verdict, error = FAIL, "it did not use only RDMA: %s" % (traffic["why"] or "no reason was given")
@@ -147,6 +174,7 @@ def _judge_result(result: Json, test: str, expected: float | None, limit: float)
         "traffic": traffic,
         "gbps": gbps,
         "share": share,
+        **latencies,
         "error": error,
         "skipped": result["skipped"],
         "pings": None if result["pings"] is None else int(result["pings"]),
@@ -201,4 +229,4 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
     return "no result: " + "; ".join(reasons) if reasons else None
 
 
-__all__ = ("COMPARED", "best_shares", "compared", "judge_again", "judge_pairs", "widest")
+__all__ = ("COMPARED", "LATENCIES", "best_of", "compared", "judge_again", "judge_pairs", "widest")

@@ -168,7 +168,10 @@ def _confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]
 
 
 def _said(entry: t.Mapping[str, t.Any]) -> str:
-    text = "%s Gb/s" % speed(entry["gbps"]) if entry["gbps"] is not None else entry["error"] or entry["verdict"]
+    if entry["latency_us"] is not None:
+        text = "%s us" % speed(entry["latency_us"])
+    else:
+        text = "%s Gb/s" % speed(entry["gbps"]) if entry["gbps"] is not None else entry["error"] or entry["verdict"]
     return "%s (%s -> %s)" % (text, printable(entry["client"]), printable(entry["server"]))
 
 

@@ -170,6 +170,9 @@ def _summary(group: Group) -> str:
     shares = [entry["share"] for entry in entries if entry["share"] is not None]
     if rates:
         parts.append(_span(speed(min(rates)), speed(max(rates))) + " Gb/s")
+    latencies = [entry["latency_us"] for entry in entries if entry["latency_us"] is not None]
+    if latencies:
+        parts.append(_span(speed(min(latencies)), speed(max(latencies))) + " us")
     if shares:
         parts.append(_span(percent(min(shares)), percent(max(shares))) + " of the link's rate")
     return "Rail %d, %s: %s" % (group.rail, group.test, ", ".join(parts))

@@ -19,15 +19,15 @@ from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
 from .history import MIN_OF_BASELINE, against, baseline_of, changes
-from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
-from .pairs import best_shares, compared, judge_again, judge_pairs
+from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, latency_limit_of, limit_of, nodes_of, plan_of, read
+from .pairs import best_of, compared, judge_again, judge_pairs
 from .ports import Finding, examine
 from .repeat import hold
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, worst
 
 SCHEMA = 1
-# Of the best of a rail: what ClusterKit, and with it the field, takes for a bad pair.
-MIN_OF_BEST = 0.93
+# Of the best of a rail: what NVIDIA's ClusterKit takes for a bad pair (manual of HPC-X 2.24, "Running ClusterKit").
+LIMITS = {"min_of_best": 0.93, "max_latency_of_best": 2.1, "min_of_baseline": MIN_OF_BASELINE}
 
 
 def judge(
@@ -43,11 +43,12 @@ def judge(
 ) -> Json:
     """Return the report on the measurements.
 
-    ``silence`` is why a result is missing, if nothing else explains it; ``limits`` may have min_of_best and
-    min_of_baseline, and ``baseline`` is an earlier report.
+    ``silence`` is why a result is missing, if nothing else explains it; ``limits`` may have others
+    than LIMITS, and ``baseline`` is an earlier report.
     """
     limit = limit_of(min_share)
-    limits = {"min_of_best": MIN_OF_BEST, "min_of_baseline": MIN_OF_BASELINE, **(limits or {})}
+    limits = {**LIMITS, **(limits or {})}
+    latency = latency_limit_of(limits["max_latency_of_best"], "max_latency_of_best")
     relative, of_baseline = (limit_of(limits[name], name) for name in ("min_of_best", "min_of_baseline"))
     earlier = baseline_of(baseline)
     if not isinstance(started, str):
@@ -57,9 +58,10 @@ def judge(
     first, again = read(results)
     findings = examine(hosts, plan)
     measured = judge_pairs(hosts, plan, first, limit, silence)
-    best = best_shares(measured)
-    measured = against(compared(measured, best, relative), earlier, of_baseline)
-    repeats = against(compared(judge_again(hosts, again, limit), best, relative), earlier, of_baseline, again=True)
+    best = best_of(measured)
+    measured = against(compared(measured, best, relative, latency), earlier, of_baseline)
+    repeats = compared(judge_again(hosts, again, limit), best, relative, latency)
+    repeats = against(repeats, earlier, of_baseline, again=True)
     checks = fabric_checks.judge_checks(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
@@ -84,6 +86,7 @@ def judge(
         "verdict": verdict,
         "min_share": limit,
         "min_of_best": relative,
+        "max_latency_of_best": latency,
         "min_of_baseline": of_baseline,
         "baseline": earlier and {"started": earlier.started, "changes": changes(pairs)},
         "wanted": {
@@ -210,7 +213,7 @@ def _judge_nodes(
 
 
 __all__ = (
-    "MIN_OF_BEST",
+    "LIMITS",
     "SCHEMA",
     "judge",
 )

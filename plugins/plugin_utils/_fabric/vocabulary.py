@@ -21,7 +21,8 @@ RPING = "rping"
 CUDA = "ib_write_bw_cuda"
 BIDIRECTIONAL = "ib_write_bw_bidirectional"
 BANDWIDTHS = ("ib_write_bw", BIDIRECTIONAL, "ib_write_bw_all_rails", "ib_write_bw_cm", CUDA)
-TESTS = (RPING, *BANDWIDTHS)
+LATENCY = "ib_send_lat"
+TESTS = (RPING, LATENCY, *BANDWIDTHS)
 # Tests of one end.
 CHECKS = ("ibv_devinfo", "memlock")
 # The test of all nodes together.
@@ -84,6 +85,7 @@ __all__ = (
     "CHECKS",
     "CUDA",
     "FAIL",
+    "LATENCY",
     "Json",
     "NCCL",
     "PASS",

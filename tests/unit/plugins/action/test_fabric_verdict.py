@@ -217,7 +217,7 @@ REFUSED: list[tuple[Json, str]] = [
     ({"min_share": 2}, "Could not judge the fabric: min_share must be a number above 0 and up to 1"),
     ({"pairs": [["a", "z"]]}, "Could not judge the fabric: wanted.pairs has 'z', which is not in nodes"),
     ({"results": [{}]}, "the client of a result must be the name of a node, not None"),
-    ({"tests": ["ping"]}, "value of tests must be one or more of: rping, ib_write_bw, ib_write_bw_bidirectional"),
+    ({"tests": ["ping"]}, "value of tests must be one or more of: rping, ib_send_lat, ib_write_bw"),
     ({"fail_on": ["pass"]}, "value of fail_on must be one or more of: fail, unknown. Got no match for: pass"),
     ({"nodes": 5}, "'nodes' is of type"),
     ({"rail": [0]}, "Unsupported parameters"),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.perftest import perftest
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.perftest import PerftestError, latency
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
@@ -64,6 +65,8 @@ OUTPUTS: dict[str, dict[str, Any] | str] = {
         "ib_write_bw mlx5_0 Ethernet", 3, 4096, (65536, 5000, 0.0, 23.14, 0.044138)
     ),
     "perftest_2023-06_write_lat.json": LATENCY,
+    "perftest_25.01_send_lat_rxe.json": LATENCY,
+    "perftest_25.01_send_lat_rxe.txt": LATENCY,
     "perftest_4.5+0.17_no-device.txt": "the test failed: Unable to find the Infiniband/RoCE device",
     "perftest_write_bw_connect-refused.txt": (
         "the test failed: Couldn't connect to 10.0.0.211:18515; Unable to open file descriptor for socket connection"
@@ -89,6 +92,39 @@ def test_recorded_outputs(name: str, expected: dict[str, Any] | str) -> None:
         assert refusal(read(name)) == "perftest: " + expected
     else:
         assert perftest(read(name)) == expected
+
+
+# The median and the 99th percentile in microseconds, or the error's words.
+LATENCIES: dict[str, tuple[float, float] | str] = {
+    "perftest_2023-06_write_lat.json": (2.42, 2.47),
+    "perftest_25.01_send_lat_rxe.json": (2002.8, 21262.3),
+    "perftest_25.01_send_lat_rxe.txt": (2002.8, 21262.3),
+    CLIENT: "perftest printed no latency, or several: give one run of one size, without -D",
+    GBITS_JSON: "perftest printed no latency, or several: give one run of one size, without -D",
+    "perftest_write_lat_no-qp.txt": OUTPUTS["perftest_write_lat_no-qp.txt"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATENCIES)
+def test_recorded_latencies(name: str) -> None:
+    expected = LATENCIES[name]
+    if isinstance(expected, str):
+        assert message_of(PerftestError, latency, read(name)) == expected
+    else:
+        assert latency(read(name)) == dict(zip(("median_us", "percentile_99_us"), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("2002.80", "0.00", "is not a time: 0.0 us"),
+        ("21262.30", "-1", "printed no latency"),
+        ("2002.80", "x", "no latency"),
+    ],
+)
+def test_what_is_no_latency(old: str, new: str, words: str) -> None:
+    text = read("perftest_25.01_send_lat_rxe.txt").replace(old, new)
+    assert words in message_of(PerftestError, latency, text)
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -125,6 +125,30 @@ def test_bandwidth_by_the_connection_manager() -> None:
     assert "-R" in host.ran[0]
 
 
+def test_latency() -> None:
+    host = FakeHost((0, "...", read("perftest_25.01_send_lat_rxe.json")))
+    (result,) = measure([a_test("ib_send_lat", service_level=3)], 30, 10, host)
+    assert (result["ok"], result["latency_us"], result["latency_99_us"], result["gbps"]) == (
+        True,
+        2002.8,
+        21262.3,
+        None,
+    )
+    assert host.ran[0] == [
+        *["ib_send_lat", "-d", "mlx5_1", "-i", "2", "-p", "18516", "-x", "3", "-S", "3", "-n", "1000", "-s", "2", "-F"],
+        *["--out_json", "--out_json_file=/run/rdmaops/fabric/0-1-ib_send_lat.json", "10.0.0.1"],
+    ]
+    assert one("ib_send_lat", (1, "Couldn't allocate MR\n"))[0]["error"] == (
+        "ib_send_lat exited with 1: Couldn't allocate MR"
+    )
+    assert one("ib_send_lat", (0, "", "{}"))[0] == {
+        "ok": None,
+        "gbps": None,
+        "pings": None,
+        "error": "perftest printed no latency, or several: give one run of one size, without -D",
+    }
+
+
 @pytest.mark.parametrize("server", [True, False])
 def test_both_directions(server: bool) -> None:
     argv = fabric_measure.command(a_test("ib_write_bw_bidirectional"), server=server)

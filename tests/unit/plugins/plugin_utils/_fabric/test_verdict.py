@@ -32,7 +32,7 @@ def test_all_is_well() -> None:
         "client": "a", "server": "b", "rail": 0, "test": "ib_write_bw", "verdict": "pass", "gbps": 388.0,
         "expected_gbps": 400.0, "share": 0.97, "error": None, "pings": None, "skipped": None, "wanted": True, "results": 1,
         "quiet": None, "traffic": None, "samples": [388.0], "spread": None,
-        "baseline_gbps": None,
+        "baseline_gbps": None, "latency_us": None, "latency_99_us": None,
     }  # fmt: skip
     assert report["wanted"] == {
         "pairs": [list(pair) for pair in itertools.combinations("abcd", 2)],
@@ -57,6 +57,41 @@ def test_several_measurements_of_each_pair() -> None:
     assert "Repeatability: " + text in " ".join(table(report).split())
     assert text in page(report).replace("&gt;", ">")
     assert "differ by" not in table(Fabric().report())
+
+
+# the latency of the pair a and b: median, 99th percentile, verdict, error
+LATENCIES: list[tuple[float | None, float | None, str, str | None]] = [
+    (2.0, 3.1, "pass", None),
+    (4.2, 90.0, "pass", None),
+    (4.3, 9.0, "fail", "a latency of 4.3 us is 2.1 times that of the best pair of the rail, the limit is 2.1"),
+    (None, None, "unknown", "no latency could be read"),
+    (2.0, None, "unknown", "no latency could be read"),
+]
+
+
+@pytest.mark.parametrize(("median", "percentile", "verdict", "error"), LATENCIES)
+def test_a_latency_is_compared_with_the_rest_of_its_rail(
+    median: float | None, percentile: float | None, verdict: str, error: str | None
+) -> None:
+    fabric = Fabric(tests=("ib_send_lat",))
+    for row in fabric.results:
+        row.update(gbps=None, latency_us=2.0, latency_99_us=2.4)
+    fabric.of("ab", [0])[0].update(latency_us=median, latency_99_us=percentile)
+    report = fabric.report()
+    shown = entry(report, "a", "b", 0, "ib_send_lat")
+    assert (shown["verdict"], shown["error"]) == (verdict, error)
+    known = (None, None) if percentile is None else (median, percentile)
+    assert (shown["latency_us"], shown["latency_99_us"], shown["share"]) == (*known, None)
+    assert "2.0 to 4.3 us" in table(report) if median == 4.3 else "2.0" in table(report)
+    assert "2.0 us, 99 % below 2.4 us" in page(report)
+
+
+def test_a_latency_alone_has_no_limit() -> None:
+    """With two good pairs on a rail there is nothing to compare with."""
+    fabric = Fabric("ab", tests=("ib_send_lat",))
+    for row in fabric.results:
+        row.update(gbps=None, latency_us=2000.0, latency_99_us=21000.0)
+    assert fabric.report()["verdict"] == "pass"
 
 
 @pytest.mark.parametrize(("gbps", "verdict"), [(776.0, "pass"), (420.0, "fail")])
