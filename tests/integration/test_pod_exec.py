@@ -64,8 +64,8 @@ def test_a_program_is_as_if_the_container_ran_it(runtime: Runtime, user: int) ->
         assert pod.memlock() == (str(runc.MEMLOCK), user == 0)
         assert {"PATH", "NAME"} <= set(pod.variables())
         # The document is for every user of the container to write.
-        assert pod.run(["sh", "-c", f"echo written > {pod.place('x')}"], 20) == (0, "")
-        assert pod.read("x") == "written\n"
+        written = pod.run_for_document(lambda path: ["sh", "-c", f"echo written > {path}"], "x", 20)
+        assert written == (0, "", "written\n")
         assert (pod.which("sleep"), pod.which("containerd")) == ("sleep", None)
 
 
@@ -76,11 +76,9 @@ def test_its_seccomp_filter_applies(container: Container) -> None:
 
 def test_exit_status_text_and_document(container: Container) -> None:
     pod = Pod(container)
-    script = f"echo out; echo error >&2; echo '{{}}' > {pod.place('x')}; exit 3"
-    assert pod.run(["sh", "-c", script], 20) == (3, "out\nerror\n")
-    assert pod.read("x") == "{}\n"
-    pod.remove("x")
-    assert pod.read("x") == ""
+    script = "echo out; echo error >&2; echo '{}' > %s; exit 3"
+    assert pod.run_for_document(lambda path: ["sh", "-c", script % path], "x", 20) == (3, "out\nerror\n", "{}\n")
+    assert pod.run_for_document(lambda _path: ["true"], "x", 20) == (0, "", "")
     assert pod.run(["sh", "-c", "kill -9 $$"], 20)[0] == 137
     status, output = pod.run(["nothing"], 20)
     assert (status, "nothing" in output) == (127, True)

@@ -60,9 +60,8 @@ def running(pod: Pod) -> str:
 @pytest.mark.usefixtures("train")
 def test_status_text_document_and_limit(account: Path) -> None:
     pod = Pod(way(account))
-    script = f"echo out; echo error >&2; echo '{{}}' > {pod.place('x')}; exit 3"
-    assert pod.run(["sh", "-c", script], 20) == (3, "out\nerror\n")
-    assert pod.read("x") == "{}\n"
+    script = "echo out; echo error >&2; echo '{}' > %s; exit 3"
+    assert pod.run_for_document(lambda path: ["sh", "-c", script % path], "x", 20) == (3, "out\nerror\n", "{}\n")
     began = time.monotonic()
     stubborn = "trap '' TERM; setsid sleep 333 & echo here; while true; do sleep 1; done"
     status, output = pod.run(["sh", "-c", stubborn], 1)
