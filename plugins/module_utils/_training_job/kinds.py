@@ -17,6 +17,11 @@ from .pod import JOB, ROLES, Object, filled, open_mpi, pod_template, torch, wrap
 SIZE = "rdmaops.gpu-fabric/job-size"
 # Where the MPI Operator lists the workers (configMountPath and hostfileName in mpi_job_controller.go).
 HOSTS = "/etc/mpi/hostfile"
+# DNS may not have the names of all workers yet when the launcher starts, for a minute at most.
+_WAIT_FOR_NAMES = (
+    "for host in $(cut -d ' ' -f 1 %s); do "
+    'for try in $(seq 60); do getent hosts "$host" >/dev/null && break; sleep 1; done; done; exec "$@"' % HOSTS
+)
 
 # The location of a kind's objects: {kind: (apiVersion, kind, plural)}.
 CUSTOM = {
@@ -166,17 +171,16 @@ def _arena_mapping(job: Job) -> list[str]:
 def _mpijob(job: Job) -> list[Object]:
     """Return a launcher that runs mpirun, and workers that run sshd."""
     # The operator names the file to Open MPI 4 only (OMPI_MCA_orte_default_hostfile).
-    argv = _mpirun(job, ["--hostfile", HOSTS], _master(job, job.name))
+    argv = ["sh", "-c", _WAIT_FOR_NAMES, "sh", *_mpirun(job, ["--hostfile", HOSTS], _master(job, job.name))]
     # Without a command the operator has workers run sshd (newWorker in mpi_job_controller.go).
     worker = pod_template(job, [], open_mpi(job))
     launcher = pod_template(job, argv, open_mpi(job), trains=False)
     spec: Object = {
         "slotsPerWorker": job.slots,
-        # The launcher is started again, because a worker's sshd may come late. With the default of 6, a wrong command
-        # would be tried for minutes.
-        "runPolicy": {**_run_policy(job), "backoffLimit": 3},
+        # A launcher that is started again would begin anew, and try a wrong command for minutes.
+        "runPolicy": {**_run_policy(job), "backoffLimit": 0},
         "mpiReplicaSpecs": {
-            "Launcher": {"replicas": 1, "restartPolicy": "OnFailure", "template": launcher},
+            "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
             "Worker": {"replicas": job.workers, "restartPolicy": "Never", "template": worker},
         },
     }

@@ -79,33 +79,6 @@ def test_pods_know_their_rank_and_find_the_first() -> None:
         assert environment["MASTER_PORT"] == environment["PET_MASTER_PORT"] == "29500"
 
 
-def test_mpijob_has_a_launcher_without_gpus_and_workers_with() -> None:
-    (job,) = objects(options(kind="mpijob", workers=2, gpus=8, env={"NCCL_DEBUG": "TRACE"}, command=["python", "b.py"]))
-    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
-    spec = job["spec"]
-    launcher, worker = (spec["mpiReplicaSpecs"][name] for name in ("Launcher", "Worker"))
-    assert (launcher["replicas"], worker["replicas"], spec["slotsPerWorker"]) == (1, 2, 8)
-    # sshd is the operator's own choice for workers; what their pods are given does not reach ranks that ssh starts.
-    assert "command" not in container(worker["template"])
-    assert container(launcher["template"])["command"] == [
-        *("mpirun", "--allow-run-as-root", "--hostfile", "/etc/mpi/hostfile", "-np", "16"),
-        *("-x", "MASTER_ADDR=train-worker-0.train", "-x", "MASTER_PORT=29500", "-x", "NCCL_DEBUG", "python", "b.py"),
-    ]
-    assert variables(launcher["template"])["NCCL_DEBUG"] == "TRACE"
-    assert "resources" not in container(launcher["template"])
-    assert container(worker["template"])["resources"]["limits"] == {"nvidia.com/gpu": "8"}
-    assert spec["runPolicy"]["cleanPodPolicy"] == "Running"
-    assert spec["launcherCreationPolicy"] == "WaitForWorkersReady"
-
-
-def test_mpijob_runs_as_many_ranks_as_the_options_say_and_where_they_say() -> None:
-    (job,) = objects(options(kind="mpijob", workers=2, nproc_per_node="1", env={"MASTER_ADDR": "other"}))
-    argv = container(job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"])["command"]
-    assert job["spec"]["slotsPerWorker"] == 1
-    assert argv[argv.index("-np") + 1] == "2"
-    assert [argv[place + 1] for place, word in enumerate(argv) if word == "-x"] == ["MASTER_PORT=29500", "MASTER_ADDR"]
-
-
 @pytest.mark.parametrize("kind", ["pods", "mpijob", "mpijob-v1alpha1", "pytorchjob"])
 def test_the_gang_of_alibaba_cloud_is_the_pods_that_train(kind: str) -> None:
     manifests = objects(options(kind=kind, workers=3, gang="ack"))
