@@ -83,6 +83,7 @@ def test_a_pod_by_its_name(lab: podlab.PodLab) -> None:
     options: podlab.Json = {"namespace": podlab.NAMESPACE, "name": "hold-0", "seconds": 1}
     result = lab.module("control-plane", "transport_info", kubeconfig=str(lab.cluster.kubeconfig), **options)
     (pod,) = result["pods"]
-    assert (pod["pod"], pod["node"], pod["transport"]) == ("ml/hold-0", "gpu-1", "idle")
+    node = lab.pod("hold-0")["spec"]["nodeName"]
+    assert (pod["pod"], pod["node"], pod["transport"]) == ("ml/hold-0", node, "idle")
     assert set(pod["rdma"]) == {"rxe0/1"}
     assert set(pod["netdevs"]) == {"eth0", "net1"}
