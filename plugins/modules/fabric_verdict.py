@@ -94,8 +94,8 @@ options:
     default: 0.93
   max_latency_of_best:
     description:
-      - How many times the lowest latency of a rail that of each other pair of it may be, at least 1. It is compared if at least three pairs of the rail were
-        measured well, and there is no other limit of latencies.
+      - The largest acceptable latency of a pair, as a multiple of the lowest on its rail, at least 1. It applies if at least three pairs of the rail were
+        measured well. There is no absolute limit.
       - The default is what NVIDIA's ClusterKit takes for a bad pair.
     type: float
     default: 2.1

@@ -17,7 +17,7 @@ from .._tool_output import perftest, rping
 from . import quiet as fabric_quiet
 from .host import LOGS, Host, ProbeError, Server
 
-# One of the two ends listens, and the other measures.
+# In each test, one of the two ends listens, and the other measures.
 ALL_RAILS = "ib_write_bw_all_rails"
 LATENCY = "ib_send_lat"
 TOOLS = ("rping", LATENCY, "ib_write_bw", "ib_write_bw_bidirectional", ALL_RAILS, "ib_write_bw_cm", "ib_write_bw_cuda")
@@ -61,15 +61,8 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         return argv if server else [*argv, "-I", test["source"]]
     # It allocates its memory after it was pinned, so that the memory is of the same NUMA node.
     argv = ["taskset", "-c", test["cpus"]] if test.get("cpus") else []
-    argv += [
-        LATENCY if test["test"] == LATENCY else "ib_write_bw",
-        "-d",
-        test["device"],
-        "-i",
-        str(test["port"]),
-        "-p",
-        str(test["tcp_port"]),
-    ]
+    argv.append(LATENCY if test["test"] == LATENCY else "ib_write_bw")
+    argv += ["-d", test["device"], "-i", str(test["port"]), "-p", str(test["tcp_port"])]
     if test.get("gid_index") is not None:
         # Without it perftest takes GID 0 on Ethernet: link-local, or RoCE v1.
         argv += ["-x", str(test["gid_index"])]

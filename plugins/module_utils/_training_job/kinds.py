@@ -177,7 +177,7 @@ def _mpijob(job: Job) -> list[Object]:
     launcher = pod_template(job, argv, open_mpi(job), trains=False)
     spec: Object = {
         "slotsPerWorker": job.slots,
-        # A launcher that is started again would begin anew, and try a wrong command for minutes.
+        # A restarted launcher would run all ranks from the start, and retry a wrong command for minutes.
         "runPolicy": {**_run_policy(job), "backoffLimit": 0},
         "mpiReplicaSpecs": {
             "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},

@@ -15,7 +15,7 @@ import typing as t
 from .._page import render
 from . import gpus
 from .history import signed
-from .table import compared, repeatability
+from .table import figures
 from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, bound, percent, speed
 
 Json = t.Mapping[str, t.Any]
@@ -65,6 +65,7 @@ def page(report: Json) -> str:
     names = [node["name"] for node in report["nodes"]]
     names += sorted({entry[end] for entry in report["pairs"] for end in ("client", "server")} - set(names))
     nccl = report["nccl"]
+    changes = report["baseline"]["changes"] if report["baseline"] else []
     return render(
         "_fabric/page.html.j2",
         report=report,
@@ -73,8 +74,8 @@ def page(report: Json) -> str:
         legend=_legend(report, {entry["test"] for entry in report["pairs"]}),
         gpus=gpus.lines(report) + ([nccl["error"]] if nccl and nccl["error"] else []),
         nodes=[_node(node) for node in report["nodes"]],
-        changes=[{**row, "signed": signed(row["change"])} for row in (report["baseline"] or {}).get("changes", [])],
-        most_changes=CHANGES,
+        changes=[{**row, "signed": signed(row["change"])} for row in changes[:CHANGES]],
+        more_changes=max(0, len(changes) - CHANGES),
         skipped=_group_by_reason(report["skipped"]),
         **_maps(report, names),
     )
@@ -83,14 +84,13 @@ def page(report: Json) -> str:
 def _facts(report: Json, names: t.Sequence[str]) -> list[tuple[str, t.Any]]:
     rails = {entry["rail"] for entry in report["pairs"]}
     rails |= {port["rail"] for node in report["nodes"] for port in node["rails"]}
-    figures = {"Repeatability": repeatability(report), "Baseline": compared(report)}
     return [
         ("Started", report["started"] or "not known"),
         ("Nodes", len(names)),
         ("Rails", len(rails)),
         ("Measurements", _count_verdicts(report["pairs"]) or "none"),
         ("Limit", bound(report["min_share"]) + " of the link's rate"),
-        *((name, text) for name, text in figures.items() if text),
+        *figures(report),
     ]
 
 

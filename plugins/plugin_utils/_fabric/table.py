@@ -72,14 +72,19 @@ def lines(report: t.Mapping[str, t.Any]) -> list[Line]:
     head = [Line("Fabric check: %s" % report["verdict"].upper(), COLORS[report["verdict"]])]
     reasons = fitting(report["reasons"], _reason, REASON_LINES, "  and %d more, in the report")
     head += [*map(Line, reasons), Line("")]
-    figures = {"Repeatability": repeatability(report), "Baseline": compared(report)}
-    known = ["%s: %s" % figure for figure in figures.items() if figure[1]]
+    known = ["%s: %s" % figure for figure in figures(report)]
     for text in known + fabric_checks.lines(report["checks"]) + gpus.lines(report):
         head += [Line(part) for part in _wrap(text, "", "  ", 2)]
     return head + _measurements(report, LINES - len(head))
 
 
-def repeatability(report: t.Mapping[str, t.Any]) -> str | None:
+def figures(report: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """Return what is known of several measurements of a pair, and of an earlier report, each with its name."""
+    texts = {"Repeatability": _repeatability(report), "Baseline": _compared(report)}
+    return [(name, text) for name, text in texts.items() if text]
+
+
+def _repeatability(report: t.Mapping[str, t.Any]) -> str | None:
     """Return how much the measurements of the same pair differ, if there are several of one."""
     entry = widest(report["pairs"])
     if entry is None:
@@ -95,7 +100,7 @@ def repeatability(report: t.Mapping[str, t.Any]) -> str | None:
     )
 
 
-def compared(report: t.Mapping[str, t.Any]) -> str | None:
+def _compared(report: t.Mapping[str, t.Any]) -> str | None:
     """Return what lost most since an earlier report, if there is one."""
     baseline = report["baseline"]
     if not baseline:
@@ -246,4 +251,4 @@ def _fit(text: str, room: int) -> str:
     return text + " " * (room - _columns(text))
 
 
-__all__ = ("LINES", "compared", "lines", "repeatability", "sentence", "table")
+__all__ = ("LINES", "figures", "lines", "sentence", "table")

@@ -43,8 +43,8 @@ def judge(
 ) -> Json:
     """Return the report on the measurements.
 
-    ``silence`` is why a result is missing, if nothing else explains it; ``limits`` may have others
-    than LIMITS, and ``baseline`` is an earlier report.
+    ``silence`` is why a result is missing, if nothing else explains it. ``limits`` replaces values of LIMITS.
+    ``baseline`` is an earlier report.
     """
     limit = limit_of(min_share)
     limits = {**LIMITS, **(limits or {})}

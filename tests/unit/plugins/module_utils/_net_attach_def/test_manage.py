@@ -98,7 +98,7 @@ def test_before_the_crd() -> None:
         "Multus first, whose manifest installs the CRD network-attachment-definitions.k8s.cni.cncf.io (the role "
         "rdmaops.gpu_fabric.secondary_network does)"
     )
-    # Where there is no such kind, there is nothing to remove.
+    # Without the CRD there is nothing to remove.
     for check in (True, False):
         result = run(client, check=check, prune=True, prune_all=True)
         assert (result["changed"], result["actions"], client.written) == (False, [], [])
