@@ -16,7 +16,7 @@ from .._page import render
 from . import gpus
 from .history import signed
 from .table import figures
-from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, bound, percent, speed
+from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, badness, bound, percent, severity, speed
 
 Json = t.Mapping[str, t.Any]
 
@@ -26,9 +26,11 @@ _MEANINGS = {
     FAIL: "Something is bad; the reasons show what and where.",
 }
 
-
-# Rows of the comparison with an earlier report: what lost most.
+# Rows of the worst measurements, and of the comparison with an earlier report: what lost most.
+WORST = 10
 CHANGES = 50
+# Of more nodes than this, one rail is open at a time.
+AT_ONCE = 8
 
 
 class Cell(t.NamedTuple):
@@ -45,6 +47,15 @@ class Map(t.NamedTuple):
     test: str
     summary: str
     rows: list[tuple[tuple[str, ...], list[Cell]]]
+
+
+class Rail(t.NamedTuple):
+    """The squares of a rail, the worst first, and whether they are shown at first."""
+
+    number: int
+    summary: str
+    open: bool
+    maps: list[Map]
 
 
 class Node(t.NamedTuple):
@@ -66,6 +77,7 @@ def page(report: Json) -> str:
     names += sorted({entry[end] for entry in report["pairs"] for end in ("client", "server")} - set(names))
     nccl = report["nccl"]
     changes = report["baseline"]["changes"] if report["baseline"] else []
+    wrong = sorted((entry for entry in report["pairs"] if entry["verdict"] != PASS), key=badness)
     return render(
         "_fabric/page.html.j2",
         report=report,
@@ -76,6 +88,8 @@ def page(report: Json) -> str:
         nodes=[_node(node) for node in report["nodes"]],
         changes=[{**row, "signed": signed(row["change"])} for row in changes[:CHANGES]],
         more_changes=max(0, len(changes) - CHANGES),
+        wrong=wrong[:WORST],
+        more_wrong=max(0, len(wrong) - WORST),
         skipped=_group_by_reason(report["skipped"]),
         **_maps(report, names),
     )
@@ -112,16 +126,30 @@ def _maps(report: Json, order: t.Sequence[str]) -> dict[str, t.Any]:
     tests = [test for test in TESTS if any(entry["test"] == test for entry in entries)]
     by_test = {test: [entry for entry in entries if entry["test"] == test] for test in tests}
     strips: list[Map] = []
-    squares: list[tuple[int, list[Map]]] = []
+    squares: list[Rail] = []
     # The square of a ring would be mostly empty.
-    if len(names) > 8 and len(pairs) * 5 < len(names) * (len(names) - 1):
+    if len(names) > AT_ONCE and len(pairs) * 5 < len(names) * (len(names) - 1):
         ranked = sorted(pairs, key=lambda pair: (names.index(pair[0]), names.index(pair[1])))
         strips = [_strip(test, ranked, rails, by_test[test], limit) for test in tests]
     else:
-        for rail in rails:
-            of_rail = {test: [entry for entry in by_test[test] if entry["rail"] == rail] for test in tests}
-            squares.append((rail, [_square(test, names, own, limit) for test, own in of_rail.items() if own]))
-    return {"names": names, "rails": rails, "strips": strips, "squares": squares}
+        by_rail = {rail: [entry for entry in entries if entry["rail"] == rail] for rail in rails}
+        ranked_rails = sorted(by_rail.items(), key=lambda item: severity(_verdicts(item[1])))
+        squares = [_rail(rail, own, names, limit) for rail, own in ranked_rails]
+        if len(names) > AT_ONCE:
+            squares = [rail._replace(open=place == 0) for place, rail in enumerate(squares)]
+    return {"names": names, "rails": rails, "strips": strips, "squares": squares, "apart": len(names) > AT_ONCE}
+
+
+def _verdicts(entries: t.Iterable[Json]) -> list[str]:
+    return [entry["verdict"] for entry in entries]
+
+
+def _rail(number: int, entries: t.Sequence[Json], names: t.Sequence[str], limit: float) -> Rail:
+    by_test = {test: [entry for entry in entries if entry["test"] == test] for test in TESTS}
+    ranked = sorted(
+        ((test, own) for test, own in by_test.items() if own), key=lambda item: severity(_verdicts(item[1]))
+    )
+    return Rail(number, _count_verdicts(entries), True, [_square(test, names, own, limit) for test, own in ranked])
 
 
 def _legend(report: Json, tests: t.Collection[str]) -> list[tuple[str, str, str]]:

@@ -19,7 +19,23 @@ from . import checks as fabric_checks
 from . import gpus
 from .history import change
 from .pairs import widest
-from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, Json, bound, percent, printable, short, speed
+from .vocabulary import (
+    BANDWIDTHS,
+    FAIL,
+    PASS,
+    TESTS,
+    UNKNOWN,
+    VERDICTS,
+    Json,
+    badness,
+    bound,
+    percent,
+    printable,
+    severity,
+    short,
+    speed,
+    worst,
+)
 
 # Lines of the whole table. Together with the headings, and with what ansible-core 2.19 shows of a task that fails on
 # standard error, it fits on a screen of 60 lines.
@@ -37,15 +53,14 @@ class Group(t.NamedTuple):
     entries: list[Json]
 
     @property
-    def verdict(self) -> str:
-        """The worst one."""
-        return max((entry["verdict"] for entry in self.entries), key=VERDICTS.index)
+    def verdicts(self) -> list[str]:
+        """The verdict of each measurement."""
+        return [entry["verdict"] for entry in self.entries]
 
     @property
     def rank(self) -> tuple[t.Any, ...]:
-        """The worst verdict comes first, then the one with most of it."""
-        worst = [entry for entry in self.entries if entry["verdict"] == self.verdict != PASS]
-        return -VERDICTS.index(self.verdict), -len(worst), self.rail, TESTS.index(self.test)
+        """The key by which groups are sorted, the worst first."""
+        return (*severity(self.verdicts), self.rail, TESTS.index(self.test))
 
 
 def sentence(report: t.Mapping[str, t.Any], path: str | None = None) -> str:
@@ -140,11 +155,11 @@ def _measurements(report: t.Mapping[str, t.Any], room: int) -> list[Line]:
         drawn, room = drawn or matrix, room - len(details) - (2 if details else 0)
         if details or apart or not measurements:
             measurements.append(Line(""))
-        measurements.append(Line(_summary(group), COLORS[group.verdict]))
+        measurements.append(Line(_summary(group), COLORS[worst(group.verdicts)]))
         measurements += [Line(text.rstrip()) for text in details]
         apart = bool(details)
     if rest:
-        counts = collections.Counter(group.verdict for group in rest)
+        counts = collections.Counter(worst(group.verdicts) for group in rest)
         text = ", ".join("%d %s" % (counts[verdict], verdict) for verdict in reversed(VERDICTS) if counts[verdict])
         measurements.append(Line("and %d more rails and tests: %s" % (len(rest), text)))
     return measurements + [Line(text) for text in legend if drawn]
@@ -216,7 +231,7 @@ def _cell(entry: Json | None, shares: bool) -> str:
 
 
 def _list(entries: list[Json], number: int) -> list[str]:
-    entries = sorted(entries, key=_badness)
+    entries = sorted(entries, key=badness)
     rows: list[str] = []
     for entry in entries[:number]:
         text = "  %s  %s -> %s: %s" % (
@@ -229,10 +244,6 @@ def _list(entries: list[Json], number: int) -> list[str]:
     if len(entries) > number:
         rows.append("  and %d more" % (len(entries) - number))
     return rows
-
-
-def _badness(entry: Json) -> tuple[int, float]:
-    return -VERDICTS.index(entry["verdict"]), 1.0 if entry["share"] is None else entry["share"]
 
 
 def _columns(text: str) -> int:

@@ -44,6 +44,17 @@ def worst(verdicts: t.Iterable[str]) -> str:
     return max(verdicts, key=VERDICTS.index, default=PASS)
 
 
+def severity(verdicts: t.Sequence[str]) -> tuple[int, int]:
+    """Return a key to sort groups of measurements: the worst verdict first, then the one with most of it."""
+    verdict = worst(verdicts)
+    return -VERDICTS.index(verdict), 0 if verdict == PASS else -sum(each == verdict for each in verdicts)
+
+
+def badness(entry: t.Mapping[str, t.Any]) -> tuple[int, float]:
+    """Return a key to sort measurements: the worst verdict first, then the smallest share of the link's rate."""
+    return -VERDICTS.index(entry["verdict"]), 1.0 if entry["share"] is None else entry["share"]
+
+
 def printable(text: str) -> str:
     """Return text on one line: invisible and control characters are escaped."""
     return "".join(
@@ -94,9 +105,11 @@ __all__ = (
     "UNKNOWN",
     "VERDICTS",
     "WANTED",
+    "badness",
     "bound",
     "percent",
     "printable",
+    "severity",
     "short",
     "show",
     "speed",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import Fabric, many
 
 SLOW = settings(max_examples=60)
 
@@ -161,7 +162,7 @@ SHARES = [
 
 @pytest.mark.parametrize(("gbps", "expected"), SHARES)
 def test_the_colour_is_by_share(gbps: float, expected: tuple[str, str]) -> None:
-    assert maps(Page(page(good(["a", "b"], gbps=gbps)))) == [("pass", "ok"), expected]
+    assert sorted(maps(Page(page(good(["a", "b"], gbps=gbps))))) == sorted([("pass", "ok"), expected])
 
 
 # change of the ping's result, class and text of its cell, verdict
@@ -233,3 +234,41 @@ def test_tests_of_one_end_and_gpus_are_on_the_page() -> None:
     checks = shown.partition("<h2>Tests of one end</h2>")[2].partition("<h2>")[0]
     assert checks.count("memlock") >= 4
     assert "the limit is 65536 bytes" in checks
+
+
+def rails_of(read: Page) -> list[tuple[str, str | None, bool]]:
+    """Of each rail: its heading, the group of which one is open at a time, and whether it is open."""
+    rails = [element for element in read.find("details") if element.attributes.get("class") == "rail"]
+    headings = [element.text for element in read.find("h3")]
+    return [
+        (text, rail.attributes.get("name"), "open" in rail.attributes)
+        for text, rail in zip(headings, rails, strict=True)
+    ]
+
+
+def test_rails_of_many_nodes_are_open_one_at_a_time_the_worst_first() -> None:
+    fabric = many(12, 3, [tuple(pair) for pair in pairs_of([f"gpu-{place:02}" for place in range(12)])])
+    fabric.slow(rails=[2], gbps=100.0)
+    next(result for result in fabric.results if result["rail"] == 1)["ok"] = None
+    read = Page(page(fabric.report()))
+    assert rails_of(read) == [("Rail 2", "rail", True), ("Rail 1", "rail", False), ("Rail 0", "rail", False)]
+    assert [element.attributes["id"] for element in read.find("input")] == ["wrong"]
+    # The pings of rail 2 are good, and its bandwidths come before them.
+    assert [element.text.split()[0] for element in read.find("figcaption")][:2] == ["ib_write_bw", "rping"]
+
+
+def test_rails_of_few_nodes_are_all_open() -> None:
+    read = Page(page(Fabric().slow(rails=[1], gbps=100.0).report()))
+    assert rails_of(read) == [("Rail 1", None, True), ("Rail 0", None, True)]
+    assert not read.find("input")
+
+
+def test_the_worst_measurements_come_first_and_the_rest_is_counted() -> None:
+    fabric = Fabric("abcdef")
+    for place, result in enumerate(fabric.of(rails=[1], tests="ib_")):
+        result["gbps"] = 300.0 - 10 * place
+    shown = page(fabric.report()).partition("<h2>The worst measurements</h2>")[2].partition("<h2>")[0]
+    assert [cell.text for cell in Page(shown).find("th")][5:7] == ["e → f", "d → f"]
+    assert Page(shown).tags.count("tr") == 1 + 10
+    assert "And 5 more that are not pass." in shown
+    assert "worst measurements" not in page(Fabric().report())
