@@ -15,7 +15,7 @@ description:
   - The same list always results in the same rounds.
 author:
   - rdmaops contributors (@rdmaops)
-positional: topology
+positional: topology, leaves
 options:
   _input:
     description: The names of the nodes. A duplicate name is an error.
@@ -32,6 +32,14 @@ options:
     type: str
     choices: [auto, all, ring]
     default: auto
+  leaves:
+    description:
+      - The leaf switch of each node, or the group of leaf switches that its rails are connected to, as a dictionary by
+        node. A node that is missing or empty is not known.
+      - With it, a ring is one ring within each leaf, all of them at the same time, followed by a ring of leaves, in
+        which each node is measured with one of the next leaf. So a slow node, and a slow path between leaves, are each
+        measured by themselves. This takes up to three rounds more.
+    type: dict
 seealso:
   - module: rdmaops.gpu_fabric.fabric_verdict
 """
@@ -44,6 +52,12 @@ EXAMPLES = r"""
   loop: "{{ ansible_play_hosts | rdmaops.gpu_fabric.fabric_rounds }}"
   loop_control:
     loop_var: pairs
+
+- name: Measure within each leaf, and between leaves
+  ansible.builtin.debug:
+    msg: "{{ leaves.keys() | list | rdmaops.gpu_fabric.fabric_rounds('ring', leaves) }}"
+  vars:
+    leaves: {gpu-01: leaf-1, gpu-02: leaf-1, gpu-03: leaf-2, gpu-04: leaf-2}
 
 - name: Show each node with the next one
   ansible.builtin.debug:
@@ -68,9 +82,9 @@ from ..plugin_utils._filter import ansible_errors
 
 
 @ansible_errors
-def fabric_rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
+def fabric_rounds(hosts: t.Any, topology: t.Any = "auto", leaves: t.Any = None) -> list[list[Pair]]:
     """Return the rounds."""
-    return rounds(hosts, topology)
+    return rounds(hosts, topology, leaves)
 
 
 class FilterModule:

@@ -44,6 +44,7 @@ options:
       - C(reachable) is whether the node was checked, C(problems) is a list of what could not be checked there, C(busy) a list of reasons why nothing was
         measured with it. Each of the last two makes the verdict V(unknown) at best.
       - C(gpus) is the number of its GPUs, null or missing if unknown.
+      - C(leaf) is the leaf switch, or the group of leaf switches, that its rails are connected to. It may be missing.
       - C(pod) is the pod that was used, C(checks) what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. Both may be missing.
       - C(placements) is what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. It may be missing.
       - C(rails) is the list that the filter P(rdmaops.gpu_fabric.rails#filter) returns.
@@ -266,7 +267,7 @@ report:
       elements: dict
       contains:
         kind:
-          description: V(rail), V(node), V(port) or V(pair).
+          description: V(rail), V(leaf), V(node), V(port) or V(pair).
           type: str
         node:
           description: The node, if the culprit is a node or a port.
@@ -278,6 +279,9 @@ report:
           description: Client and server, if the culprit is a pair.
           type: list
           elements: str
+        leaves:
+          description: The leaf switches, each with its nodes, if the culprit is what connects them, or the uplinks of one.
+          type: dict
         direction:
           description: V(to) or V(from) if the culprit is a port that is good in the other direction.
           type: str

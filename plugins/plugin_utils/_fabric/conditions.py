@@ -16,18 +16,21 @@ _STATUS = {
     FAIL: ("False", "FabricCheckFailed"),
     UNKNOWN: ("Unknown", "FabricCheckUnknown"),
 }
+# What is wrong between nodes, and how to tell whether a node of these rails is one of them.
+_BETWEEN: dict[str, t.Callable[[Json, Json, set[int]], bool]] = {
+    "rail": lambda suspect, _node, rails: suspect["rail"] in rails,
+    "leaf": lambda suspect, node, rails: suspect["rail"] in rails and node["leaf"] in suspect["leaves"],
+    "pair": lambda suspect, node, _rails: node["name"] in suspect["pair"],
+}
 # Of a node, which has more of them if it is bad on all rails.
 _SENTENCES = 3
 
 
-def _shared(report: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) -> list[str]:
+def _shared(report: t.Mapping[str, t.Any], node: Json) -> list[str]:
     """Return what is wrong between a node and others, so that none of them is to blame alone."""
     rails = {rail["rail"] for rail in node["rails"]}
-    return [
-        suspect["why"]
-        for suspect in report["suspects"]
-        if node["name"] in (suspect["pair"] or ()) or (suspect["kind"] == "rail" and suspect["rail"] in rails)
-    ]
+    between = [suspect for suspect in report["suspects"] if suspect["kind"] in _BETWEEN]
+    return [suspect["why"] for suspect in between if _BETWEEN[suspect["kind"]](suspect, node, rails)]
 
 
 def _own(report: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) -> list[str]:

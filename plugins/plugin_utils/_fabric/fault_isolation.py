@@ -16,7 +16,7 @@ from .ports import Finding, label
 from .vocabulary import FAIL, PASS, TESTS, UNKNOWN, Json, bound, percent, printable, short, show, speed, worst
 
 # Kinds of suspects; what explains most comes first.
-KINDS = ("rail", "node", "port", "pair")
+KINDS = ("rail", "leaf", "node", "port", "pair")
 
 Link = t.Tuple[str, str, int]  # client, server, rail
 
@@ -100,8 +100,8 @@ def _shared(links: t.Iterable[Link]) -> set[str]:
 
 
 def _suspect(kind: str, node: str | None, rail: int | None, why: str, links: list[Link], **more: t.Any) -> Json:
-    base = {"kind": kind, "node": node, "rail": rail, "pair": None, "direction": None, "why": why, "links": links}
-    return {**base, **more}
+    base = {"kind": kind, "node": node, "rail": rail, "pair": None, "direction": None, "leaves": None}
+    return {**base, "why": why, "links": links, **more}
 
 
 def _rail_suspects(
@@ -133,9 +133,10 @@ def _rail_suspects(
             named |= shared or _nodes(group)
     explained = {node: [link for link in rail.failing if node in link[:2]] for node in sorted(named)}
     open_links = [link for link in rail.failing if not dead & set(link[:2])]
-    for suspect in _one_way(hosts, rail, open_links):
-        suspects.append(suspect)
-        open_links = [link for link in open_links if link not in suspect["links"]]
+    for suspects_of in (_between_leaves, _one_way):
+        for suspect in suspects_of(hosts, rail, open_links):
+            suspects.append(suspect)
+            open_links = [link for link in open_links if link not in suspect["links"]]
     suspects += [_path_suspect(hosts, rail, link) for link in open_links]
     return suspects, {node: links for node, links in explained.items() if links}
 
@@ -170,6 +171,46 @@ def _one_way(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link]) -> t.I
             *(rail.number, label(hosts, node, rail.number), len(own), direction, passing, other),
         )  # fmt: skip
         yield _suspect("port", node, rail.number, why, own, direction=direction)
+
+
+def _between_leaves(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link]) -> t.Iterator[Json]:
+    """Yield what is between leaf switches, if all pairs fail that it connects, the most pairs first."""
+    failing, good = _crossing(hosts, links), _crossing(hosts, rail.good)
+    names = sorted(set[str]().union(*failing.values(), *good.values()))
+    choices = [frozenset(names)] if len(names) > 2 else []
+    choices += [frozenset([name]) for name in names]
+    choices += sorted(set(failing.values()), key=sorted)
+    for leaves in choices:
+        own = {link: ends for link, ends in failing.items() if _connects(leaves, ends)}
+        # One leaf is to blame if it fails with several others.
+        if len(own) < 2 or len(set(own.values())) < (2 if len(leaves) == 1 else 1):
+            continue
+        if any(_connects(leaves, ends) for ends in good.values()):
+            continue
+        failing = {link: ends for link, ends in failing.items() if link not in own}
+        inside = [link for link in rail.good if link not in good and hosts[link[0]]["leaf"] in leaves]
+        shown = [printable(name) for name in sorted(leaves)]
+        between, culprit = {
+            1: ("leaf switch %s and others" % shown[0], "its uplinks"),
+            2: ("leaf switches %s" % " and ".join(shown), "the path between them"),
+        }.get(len(leaves), ("leaf switches", "the switches that connect them"))
+        why = "rail %d: all %d measured pairs between %s fail, %d within %s pass: %s" % (
+            *(rail.number, len(own), between, len(inside), "it" if len(leaves) == 1 else "them", culprit),
+        )  # fmt: skip
+        nodes = {leaf: [node for node, host in hosts.items() if host["leaf"] == leaf] for leaf in sorted(leaves)}
+        yield _suspect("leaf", None, rail.number, why, list(own), leaves=nodes)
+
+
+def _crossing(hosts: t.Mapping[str, Json], links: t.Iterable[Link]) -> dict[Link, frozenset[str]]:
+    """Return the links between different leaf switches, with both of these."""
+    leaf = {node: host["leaf"] for node, host in hosts.items() if host["leaf"]}
+    known = {link: frozenset(leaf[node] for node in link[:2]) for link in links if leaf.keys() >= set(link[:2])}
+    return {link: leaves for link, leaves in known.items() if len(leaves) == 2}
+
+
+def _connects(leaves: t.Collection[str], ends: t.Collection[str]) -> bool:
+    """Return whether a link is between these leaf switches, or, if it is one, between that and another."""
+    return set(leaves) <= set(ends) if len(leaves) == 1 else set(ends) <= set(leaves)
 
 
 def _path_suspect(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> Json:
@@ -291,6 +332,7 @@ def with_findings(suspects: list[Json], findings: list[Finding]) -> list[Json]:
                     "rail": finding.rail,
                     "pair": None,
                     "direction": None,
+                    "leaves": None,
                     "why": finding.why,
                     "worst": "",
                 }

@@ -14,6 +14,8 @@ from .vocabulary import FAIL, PASS, UNKNOWN, Json, printable, speed, worst
 
 # With how many partners a suspect is measured again: it sends to one, and receives from the other.
 PARTNERS = 2
+# Culprits that are none of the ends: the same pairs are measured again.
+_SHARED = ("rail", "leaf")
 # The end of a measurement that a port in one direction is.
 _END = {"from": "client", "to": "server"}
 
@@ -25,6 +27,9 @@ def _touches(suspect: t.Mapping[str, t.Any], entry: t.Mapping[str, t.Any]) -> bo
     if suspect["kind"] == "rail":
         return True
     ends = {entry["client"], entry["server"]}
+    if suspect["kind"] == "leaf":
+        sides = [{leaf for leaf, nodes in suspect["leaves"].items() if end in nodes} for end in sorted(ends)]
+        return sides[0] != sides[1] and (len(suspect["leaves"]) == 1 or all(sides))
     if suspect["pair"]:
         return ends == set(suspect["pair"])
     return entry[_END[suspect["direction"]]] == suspect["node"] if suspect["direction"] else suspect["node"] in ends
@@ -49,7 +54,7 @@ def _links(
 ) -> list[tuple[str, str]]:
     """Return clients and servers that measure a suspect again."""
     failing = _failing(report["pairs"], suspect)
-    if suspect["kind"] == "rail":
+    if suspect["kind"] in _SHARED:
         apart: list[tuple[str, str]] = []
         for link in failing:
             if not set(link) & {name for other in apart for name in other}:
@@ -159,7 +164,7 @@ def _confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]
     """Return what of a suspect failed again; as it was if it was not to be measured again."""
     if suspect["pair"]:
         return _path_confirmed(suspect, pairs, repeats)
-    if suspect["kind"] != "rail":
+    if suspect["kind"] not in _SHARED:
         return _end_confirmed(suspect, repeats)
     own = [entry for entry in repeats if _touches(suspect, entry)]
     if not own:

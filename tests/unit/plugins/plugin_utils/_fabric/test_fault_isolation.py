@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import Fabric, blamed, good
 
 NUMBERS = "(ib_write_bw down to 12.1 of 400 Gb/s, 3.0%, limit 80%)"
@@ -137,3 +139,17 @@ def test_the_reason_has_the_words_of_the_tool() -> None:
     for one in fabric.of("c", [0]):
         one.update(ok=False, error="cma event\nX", gbps=None)
     assert fabric.report()["reasons"][0].endswith("(rping: cma event\\nX; ib_write_bw: cma event\\nX)")
+
+
+@pytest.mark.parametrize(("end", "direction", "other"), [("client", "from", "to"), ("server", "to", "from")])
+def test_a_port_that_is_bad_in_one_direction_only(end: str, direction: str, other: str) -> None:
+    fabric = Fabric("abcd", 1)
+    fabric.wanted["pairs"] += [[server, client] for client, server in fabric.wanted["pairs"]]
+    fabric.results += [{**result, "client": result["server"], "server": result["client"]} for result in fabric.results]
+    for result in fabric.of(tests="ib_"):
+        if result[end] == "c":
+            result["gbps"] = 12.1
+    assert fabric.report()["reasons"] == [
+        f"rail 0: node c (mlx5_0, ens0): all 3 measured pairs {direction} it fail, 3 {other} it pass: "
+        "its card, cable or switch port " + NUMBERS
+    ]

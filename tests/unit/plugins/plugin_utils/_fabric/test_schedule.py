@@ -101,6 +101,39 @@ REFUSED: list[tuple[t.Any, t.Any, str]] = [
 ]
 
 
+def test_leaves_that_are_no_dictionary_are_refused() -> None:
+    assert message_of(RoundsError, rounds, ["a", "b"], "ring", "leaf-1") == (
+        START + "leaves must be a dictionary of nodes, not 'leaf-1'"
+    )
+
+
+# the leaf of each node, rounds
+BY_LEAF = [
+    ("AAAA", "0>1 2>3 / 1>2 3>0"),
+    ("AABB", "0>1 2>3 / 0>2 1>3"),
+    ("ABAB", "0>2 1>3 / 0>1 2>3"),
+    ("AAAB", "0>1 / 1>2 / 2>0 / 0>3"),
+    ("AABBCC", "0>1 2>3 4>5 / 0>2 1>3 / 2>4 3>5 / 4>0 5>1"),
+    ("AB", "0>1"),
+    ("A.B", "0>1 / 1>2 / 2>0"),
+]
+
+
+@pytest.mark.parametrize(("leaf_of", "expected"), BY_LEAF)
+def test_a_ring_within_each_leaf_and_then_between_leaves(leaf_of: str, expected: str) -> None:
+    leaves = {name: leaf.strip(".") for name, leaf in zip(names(len(leaf_of)), leaf_of, strict=True)}
+    assert drawn(rounds(names(len(leaf_of)), "ring", leaves)) == expected
+    assert rounds(names(len(leaf_of)), "all", leaves) == rounds(names(len(leaf_of)), "all")
+
+
+@given(st.lists(st.sampled_from("ABCDE"), min_size=2, max_size=40))
+def test_with_leaves_every_node_is_measured_and_none_twice_in_a_round(leaf_of: list[str]) -> None:
+    hosts = names(len(leaf_of))
+    made = rounds(hosts, "ring", dict(zip(hosts, leaf_of, strict=True)))
+    assert {name for pair in pairs_of(made) for name in pair} == set(hosts)
+    assert len(made) <= 6
+
+
 @pytest.mark.parametrize(("hosts", "topology", "message"), REFUSED)
 def test_what_is_refused(hosts: t.Any, topology: t.Any, message: str) -> None:
     assert message_of(RoundsError, rounds, hosts, topology) == START + message
