@@ -82,13 +82,21 @@ class Cluster:
         return json.loads(self.kubectl(*argv, "-o", "json", **keywords))
 
     def established(self, *names: str) -> None:
-        """Wait until the API server serves what resource definitions define; without names, all of them."""
+        """Wait until the API server serves what resource definitions define; without names, all of them.
+
+        For a moment after a definition has the condition, the answer for its objects may still be 404.
+        """
         wait = ("wait", "--for=condition=Established", "--timeout=30s", *(names or ("crd", "--all")))
         operator_definitions.until_established(lambda: self.kubectl(*wait), 60)
+        definitions = names or self.kubectl("get", "crd", "-o", "name").split()
+        wait_for(lambda: self._lists(name.partition("/")[2] for name in definitions))
 
-    def serves(self, *kinds: str) -> None:
-        """Wait until objects of these kinds can be listed: for a moment after `established` the answer may be 404."""
-        wait_for(lambda: all("items" in self.kubectl("get", kind, "-A", "-o", "json", check=False) for kind in kinds))
+    def _lists(self, kinds: t.Iterable[str]) -> bool:
+        try:
+            self.kubectl("get", ",".join(kinds), "-A", "-o", "name")
+        except AssertionError:
+            return False
+        return True
 
     @contextlib.contextmanager
     def namespace(self) -> t.Iterator[str]:

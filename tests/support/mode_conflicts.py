@@ -85,7 +85,6 @@ def install_definitions(plane: Cluster) -> None:
     plane.kubectl("apply", "--server-side", "-f", str(file))
     plane.apply(*(definition(*row) for row in DEFINITIONS))
     plane.established()
-    plane.serves("network-attachment-definitions.k8s.cni.cncf.io", *(f"{row[2]}.{row[0]}" for row in DEFINITIONS))
 
 
 __all__ = ["SHARE", "attachment", "install_definitions", "plugin", "pod", "pool", "remove", "resource"]

@@ -51,7 +51,6 @@ def ready(plane: Cluster) -> Cluster:
     for name in ("multus-definitions.yml", "whereabouts-definitions.yml"):
         plane.kubectl("apply", "--server-side", "-f", str(FILES / name))
     plane.established()
-    plane.serves(NADS)
     return plane
 
 

@@ -84,7 +84,6 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
     definitions = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
     lab.plane.kubectl("apply", "--server-side", "-f", str(definitions))
     lab.plane.established()
-    lab.plane.serves("network-attachment-definitions.k8s.cni.cncf.io")
     kind = "NetworkAttachmentDefinition"
     for name, plugin in {"rail0": "host-device", "side": "macvlan"}.items():
         config = json.dumps({"cniVersion": "1.0.0", "type": plugin, "device": "ens192", "master": "ens3"})

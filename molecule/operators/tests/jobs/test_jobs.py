@@ -16,7 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 TRAIN = "rdmaops.gpu_fabric.train"
 # A rank that finds the first one by its name says so. The name is there once the first one's pod has an address.
 FINDS = 'until getent hosts "$MASTER_ADDR" >/dev/null; do sleep 1; done'
-GREETS = f'timeout 60 sh -c \'{FINDS}\' && echo "rank $RANK of $WORLD_SIZE"'
+GREETS = f"timeout 60 sh -c '{FINDS}' && echo \"rank $RANK of $WORLD_SIZE\""
 TORCH = [
     *("torchrun", "/opt/rdmaops/workload/train.py", "--no-cuda", "--backend", "gloo", "--use-dummy-data", "8"),
     *("--batch-size", "2", "--epochs", "1", "--log-interval", "1"),
