@@ -111,6 +111,30 @@ class PodLab:
                 *("delete", "pod", name, "-n", NAMESPACE, "--ignore-not-found", f"--timeout={POD_S}s"), limit=POD_S + 30
             )
 
+    @contextlib.contextmanager
+    def polled(self, node: str, device: str) -> t.Iterator[list[str]]:
+        """A monitor that polls the devices of the host, as NVSentinel's does; its first three answers."""
+        name = "nic-health-monitor"
+        text = f"[ -e /sys/class/infiniband/{device} ] && echo there || echo missed"
+        script = f"#!/bin/sh\nfor poll in 1 2 3; do {text}; sleep 1; done\nexec sleep infinity\n"
+        self.cluster.kubectl("create", "configmap", name, "-n", NAMESPACE, f"--from-literal={name}={script}")
+        container = {
+            "command": [f"/opt/{name}/{name}"],
+            "volumeMounts": [{"name": "script", "mountPath": f"/opt/{name}"}],
+        }
+        volume = {"name": "script", "configMap": {"name": name, "defaultMode": 0o755}}
+
+        def answers() -> list[str]:
+            return self.cluster.kubectl("logs", name, "-n", NAMESPACE).split()
+
+        try:
+            with self.run_pod(name, node, rail=False, hostNetwork=True, container=container, volumes=[volume]):
+                self.ready(name)
+                self.wait("it has looked three times", lambda: len(answers()) == 3)
+                yield answers()
+        finally:
+            self.cluster.kubectl("delete", "configmap", name, "-n", NAMESPACE)
+
     def wait(self, text: str, condition: t.Callable[[], object], limit: float = 90) -> None:
         """Wait until a condition is met."""
         end = time.monotonic() + limit

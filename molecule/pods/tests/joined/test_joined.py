@@ -65,3 +65,20 @@ def test_rdma_cni_finds_no_device_that_has_no_pci_address(lab: podlab.PodLab, de
         node.check_output(f"ip netns delete probe; rm -f {program}")
     assert (run.rc, json.loads(run.stdout)["msg"]) == (1, answer), run
     assert lab.names_on_host("gpu-1") == ["rxe0", "rxe1"]
+
+
+def test_a_monitor_that_would_take_a_pods_device_for_dead_is_named(lab: podlab.PodLab) -> None:
+    """It still sees the device, which no pod has taken yet."""
+    with lab.polled("gpu-1", "rxe0") as answers:
+        assert answers == ["there"] * 3
+        options: podlab.Json = {
+            "nodes": ["gpu-1"],
+            "netns_mode": "exclusive",
+            "kubeconfig": str(lab.cluster.kubeconfig),
+        }
+        refused = lab.module("control-plane", "rdma_mode_conflict_info", **options)
+    assert refused["failed"]
+    assert (
+        "is NVSentinel's NIC health monitor, which takes a device that a pod has for one that failed" in refused["msg"]
+    )
+    assert "Exclude the devices of pods from it (nicExclusionRegex)" in refused["msg"]

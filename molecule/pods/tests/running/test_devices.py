@@ -95,6 +95,13 @@ def test_a_pod_that_is_not_there(lab: podlab.PodLab, pod: str, text: str) -> Non
     assert text in refused["msg"]
 
 
+def test_a_monitor_that_polls_the_host_misses_it_every_time(lab: podlab.PodLab) -> None:
+    with lab.polled(node_of(lab, "hold-0"), "rxe0") as answers:
+        assert answers == ["missed"] * 3
+    (inside,) = lab.devices("hold-0")
+    assert (inside["ifname"], inside["state"]) == ("rxe0", "ACTIVE")
+
+
 def test_nothing_is_stranded(lab: podlab.PodLab) -> None:
     for node in podlab.NODES:
         audit = lab.module(node, "rdma_audit_info", expected=["rxe0", "rxe1"], settle=5)
