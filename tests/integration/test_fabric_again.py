@@ -5,73 +5,36 @@
 from __future__ import annotations
 
 import json
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import made_up_fabric, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.made_up_fabric import GOOD
 from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import linked
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import TWO
 
 Json = t.Any
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
-GOOD, BAD = 388.0, 97.0
 # The slow one is measured once with each of the others, and then again.
 FIRST, ALWAYS = len(HOSTS) - 1, 1000
-PORT = {"rate_gbps": 400.0, "netdev_mtu": 9000, "active_mtu": 4096}
-DEVICES = [
-    {**device, "netns": {"initial": True}, "users": [], "ports": [{**port, **PORT} for port in device["ports"]]}
-    for device in TWO["devices"]
-]
-INFO = f"""#!/usr/bin/python
-import json
-from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule(dict.fromkeys(("gather", "all_netns", "pod"), {{"type": "raw"}}), supports_check_mode=True)
-module.exit_json(**json.loads({json.dumps(json.dumps({**TWO, "devices": DEVICES}))}))
-"""
-PROBE = f"""#!/usr/bin/python
-import json, os
-from ansible.module_utils.basic import AnsibleModule
-OPTIONS = ("state", "exec", "tools", "devices", "ports", "numa_pinning", "memlock_bytes", "tcp_port", "tests", "lifetime",
-           "patience", "rail_netdevs", "test_timeout", "kubeconfig", "context", "pod", "container", "quiet_bytes_per_second")
-module = AnsibleModule({{name: {{"type": "raw"}} for name in OPTIONS}}, supports_check_mode=True)
-ready = {{"address": None, "gpus": 0, "problems": [], "busy": [], "checks": [], "placements": []}}
-results = []
-fault = json.load(open(os.environ["TEST_FAULT"]))
-for test in module.params["tests"] or [] if module.params["state"] == "measured" else []:
-    slow = fault["node"] in (test["client"], test["server"]) and test["rail"] == fault["rail"]
-    if slow:
-        # The slow node is in one pair of a round, so that one of these is counted at a time.
-        with open(os.environ["TEST_FAULT"] + ".times", "a") as stream:
-            stream.write("x")
-            slow = stream.tell() <= fault["times"]
-    results.append({{**{{key: test[key] for key in ("client", "server", "rail", "test", "id")}}, "ok": True,
-                    "gbps": {BAD} if slow else {GOOD}}})
-module.exit_json(changed=False, failed_tests=[], results=results, **ready)
-"""
 
 
-def verify(place: Path, times: int, **variables: Json) -> tuple[site.Run, Json]:
+def verify(place: Path, times: int, *arguments: str, **variables: Json) -> tuple[site.Run, Json]:
     """Run the playbook while rail 1 of gpu-3 is slow so many times, and return its report, too."""
     collection = place / "collections/ansible_collections/rdmaops/gpu_fabric"
-    linked(collection, modules=("rdma_info", "fabric_probe"))
-    for name, text in (("rdma_info", INFO), ("fabric_probe", PROBE)):
-        (collection / f"plugins/modules/{name}.py").write_text(text)
-    fault = place / "fault.json"
-    fault.write_text(json.dumps({"node": "gpu-3", "rail": 1, "times": times}))
-    python = place / "python"
-    python.write_text(f'#!/bin/sh\nTEST_FAULT={fault} exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    linked(collection, modules=made_up_fabric.MODULES)
+    made_up_fabric.write_modules(collection)
+    fault, python = place / "fault.json", place / "python"
+    made_up_fabric.write_fault(fault, "gpu-3", 1, times)
+    made_up_fabric.write_interpreter(python, fault)
     nodes = {name: {**site.HERE, "ansible_python_interpreter": str(python)} for name in HOSTS}
     report = place / "report.json"
     own = {"ansible_become": False, "fabric_check_tests": ["ib_write_bw"], "fabric_check_report_json": str(report)}
     argv = site.hosts(place, {"gpu_nodes": {"hosts": nodes}}, {**own, **variables})
     path = {"ANSIBLE_COLLECTIONS_PATH": str(place / "collections"), "ANSIBLE_FORKS": "10"}
-    run = site.ansible_playbook(*argv, "rdmaops.gpu_fabric.verify", limit=300, **path)
-    assert report.exists(), run.output
-    return run, json.loads(report.read_text())
+    run = site.ansible_playbook(*argv, "rdmaops.gpu_fabric.verify", *arguments, limit=300, **path)
+    return run, json.loads(report.read_text()) if report.exists() else {}
 
 
 @pytest.mark.long
@@ -101,3 +64,25 @@ def test_a_round_that_would_not_end_in_time_is_not_begun(tmp_path: Path) -> None
     assert (run.rc, report["verdict"]) == (2, "unknown")
     assert {row["error"] for row in report["pairs"]} == {"not reached within fabric_check_time_limit (9 s)"}
     assert report["again"] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("times", "verdict"), [(ALWAYS, "fail"), (0, "pass")])
+def test_a_host_is_measured_with_partners_that_are_not_in_the_play(tmp_path: Path, times: int, verdict: str) -> None:
+    run, report = verify(tmp_path, times, "--limit", "gpu-3", fabric_check_partners=["gpu-1", "gpu-4"])
+    assert (run.rc, report["verdict"]) == (2 if times else 0, verdict), run.output
+    assert {frozenset((row["client"], row["server"])) for row in report["pairs"]} == {
+        frozenset(pair) for pair in (("gpu-3", "gpu-1"), ("gpu-3", "gpu-4"), ("gpu-1", "gpu-4"))
+    }
+    assert {row["verdict"] for row in report["pairs"] if row["rail"] == 0} == {"pass"}
+    assert [(row["kind"], row["node"], row["rail"]) for row in report["suspects"]] == (
+        [("port", "gpu-3", 1)] if times else []
+    )
+
+
+@pytest.mark.long
+def test_partners_of_the_play_itself_are_refused(tmp_path: Path) -> None:
+    run, _report = verify(tmp_path, 0, "--limit", "gpu-3,gpu-4", fabric_check_partners=["gpu-4"])
+    assert (
+        "fabric_check_partners (gpu-4) must be hosts of the inventory that are not in this play or batch" in run.output
+    )

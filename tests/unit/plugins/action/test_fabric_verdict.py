@@ -303,6 +303,8 @@ def test_role_fabric_check_ends_with_a_screen_and_keeps_the_report(tmp_path: Pat
         {"hosts": "nowhere", "gather_facts": False, "tasks": [{"block": tasks, "rescue": [{"debug": {"msg": kept}}]}]}
     ]
     variables = {
+        "__fabric_check_actors": ["nowhere"],
+        "__fabric_check_hosts": ["nowhere"],
         "__fabric_check_nodes": fabric.nodes,
         "__fabric_check_rounds": [[{"client": client, "server": server} for client, server in fabric.wanted["pairs"]]],
         "__fabric_check_results": fabric.results,
