@@ -331,6 +331,7 @@ PARTS = (
     # Only in `make test-all`.
     scenario("cluster", "the cluster side, and its removal", 600),
     scenario("fabric", "verdicts on a fabric that is whole, and broken", 1500),
+    scenario("spaces", "faults between 32 nodes that are network namespaces", 5400),
     scenario("dracut", "a node that boots an image of dracut's, to exclusive mode and back", 2400),
     scenario("rails", "two rails of a host in one network, apart after a reboot too", 1500),
     scenario("switches", "telemetry of switches", 1500),

@@ -13,6 +13,7 @@ import fcntl
 import os
 import resource
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -20,6 +21,7 @@ import time
 import typing as t
 
 from .._errors import FabricError
+from .._pod_exec.run import MARK, SERVER
 from .._pod_exec.stream import Program, Tail
 from .._rdma import nldev
 from .._tool_output.listeners import listeners_in
@@ -56,6 +58,8 @@ class Host:
 
     # Programs that are needed whatever the test, with their packages.
     needs: tuple[tuple[str, str], ...] = (("timeout", "coreutils"),)
+    # Its network namespace.
+    netns = "/proc/self/ns/net"
     # Whether nvidia-smi names the processes that use a GPU.
     sees_processes = True
 
@@ -91,11 +95,23 @@ class Host:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "LC_ALL": "C"},
+                env={**os.environ, "LC_ALL": "C", MARK: SERVER},
                 # Python ignores SIGXFSZ: the program goes on, and what it writes beyond the bound is refused (EFBIG).
                 restore_signals=False,
             )
         return _Process(process, log)
+
+    def end_servers(self) -> None:
+        """End what start() has started before, here or in an earlier process, in the same network namespace.
+
+        A server whose client has given up over a dead link does not notice, and keeps its port.
+        """
+        mark = ("%s=%s" % (MARK, SERVER)).encode()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open("/proc/%s/environ" % pid, "rb") as stream:
+                own = mark in stream.read().split(b"\0")
+                if own and os.path.samefile("/proc/%s/ns/net" % pid, self.netns):
+                    os.kill(int(pid), signal.SIGKILL)
 
     def run_for_document(
         self, argv: t.Callable[[str], t.Sequence[str]], name: str, limit: float

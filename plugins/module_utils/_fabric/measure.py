@@ -95,6 +95,9 @@ def _messages(test: Test) -> list[str]:
 
 def listen(tests: t.Sequence[Test], lifetime: float, patience: float, host: Host) -> list[dict[str, t.Any]]:
     """Start every test's server. Return the tests whose server did not come up, with the reason."""
+    if tests:
+        # Of an earlier round, on the same ports.
+        host.end_servers()
     started = []
     for test in tests:
         log = "%s/%s.server" % (LOGS, test["id"])

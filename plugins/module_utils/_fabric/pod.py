@@ -67,6 +67,9 @@ class Pod(Host):
     def start(self, argv: t.Sequence[str], limit: float, _log: str) -> Server:
         return pod_exec_run.Running(self._exec, argv, limit)
 
+    def end_servers(self) -> None:
+        pod_exec_run.sweep(self._exec, pod_exec_run.SERVER)
+
     def texts(self, paths: t.Sequence[str]) -> list[str]:
         sign = pod_exec_run.new_mark()
         status, text = self.run(files.argv(sign, paths), _LOOK_S)

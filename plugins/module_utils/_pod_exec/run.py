@@ -26,8 +26,9 @@ import uuid
 from .._errors import FabricError
 from .stream import DOCUMENT, TEXT, Stream, Tail
 
-# The variable whose value is one measurement's mark.
+# The variable whose value is one measurement's mark, and with what the mark of a server begins.
 MARK = "RDMAOPS_FABRIC_CHECK"
+SERVER = "server-"
 # Of what a program prints, this much of the end is kept.
 KEPT = 4 << 20
 _KEPT_OF_SERVER = 4096
@@ -153,7 +154,7 @@ class Running:
     """A program that goes on when its caller ends: a process of ours holds its stream, and sweeps up after it."""
 
     def __init__(self, pod_exec: PodExec, argv: t.Sequence[str], limit: float) -> None:
-        self._exec, self._mark = pod_exec, new_mark()
+        self._exec, self._mark = pod_exec, SERVER + new_mark()
         self._answer: dict[str, t.Any] = {}
         self._reader, writer = os.pipe()
         self._pid = os.fork()
@@ -215,6 +216,7 @@ __all__ = (
     "Done",
     "Running",
     "PodExec",
+    "SERVER",
     "new_mark",
     "run",
     "sweep",

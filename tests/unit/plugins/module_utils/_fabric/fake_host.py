@@ -40,6 +40,9 @@ class FakeHost(Host):
         self.ended: dict[str, t.Any] = {}
         self.ports: dict[int, float] = {}
         self.document = ""
+        self.started = 0
+        # How many servers had been started when those of earlier rounds were ended.
+        self.ended_after: list[int] = []
 
     def which(self, tool: str) -> str | None:
         return None if tool in self.missing else "/usr/bin/" + tool
@@ -65,7 +68,11 @@ class FakeHost(Host):
 
     def start(self, argv: t.Sequence[str], limit: float, log: str) -> Server:
         self.ran.append([*argv, "for %d s" % limit])
+        self.started += 1
         return FakeServer(self.ended.get(argv[0]), self.files.get(log, ""))
+
+    def end_servers(self) -> None:
+        self.ended_after.append(self.started)
 
     def read(self, path: str) -> str:
         return self.files.get(path, "")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -46,6 +47,24 @@ def test_what_a_server_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     wait_for(lambda: server.status() is not None)
     assert (server.status(), log.stat().st_size) == (7, 1 << 16)
     assert server.output() == log.read_text()
+
+
+def test_servers_of_an_earlier_round_are_ended_and_nothing_else(tmp_path: Path) -> None:
+    server = Host().start(["sh", "-c", "trap '' TERM; sleep 60; true"], 60, str(tmp_path / "server"))
+    with subprocess.Popen(["sleep", "60"]) as other:
+        Host().end_servers()
+        wait_for(lambda: server.status() is not None)
+        assert (server.status(), other.poll()) == (-9, None)
+        other.kill()
+
+
+def test_servers_of_another_namespace_are_left_alone(tmp_path: Path) -> None:
+    server = Host().start(["sleep", "60"], 60, str(tmp_path / "server"))
+    elsewhere = Host()
+    elsewhere.netns = "/proc/1/ns/uts"
+    elsewhere.end_servers()
+    assert server.status() is None
+    server.stop()
 
 
 def test_what_a_client_prints_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

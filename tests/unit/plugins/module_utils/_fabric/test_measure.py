@@ -52,6 +52,10 @@ def test_listen() -> None:
             *["-F", "--report_gbits", "for 90 s"],
         ],
     ]
+    # Those of an earlier round, before any of these is started.
+    assert host.ended_after == [0]
+    assert listen([], 90, 20, host) == []
+    assert host.ended_after == [0]
 
 
 def test_servers_that_do_not_come_up(tmp_path: Path) -> None:
