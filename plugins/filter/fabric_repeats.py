@@ -10,8 +10,9 @@ short_description: Pair nodes to measure again what failed
 version_added: 0.1.0
 description:
   - Finds what M(rdmaops.gpu_fabric.fabric_verdict) would blame, and pairs each of it with nodes that did well, in
-    rounds. A node or a port sends to one of them and receives from another; of a path, each end is also measured with
-    others. So a failure that does not come again is distinguished from a fault, and a port's fault from a path's.
+    rounds. A node or a port sends to one of them and receives from another; a port that failed with two nodes at most
+    is also measured with these again; of a path, each end is also measured with others. So a failure that does not come
+    again is distinguished from a fault, and a port's fault from a path's.
   - The results, with C(again) set to true, are for M(rdmaops.gpu_fabric.fabric_verdict) together with the first ones.
   - No node is in two pairs of a round.
 author:

@@ -68,7 +68,9 @@ def _links(
     if suspect["direction"]:
         links = [(suspect["node"], partner) for partner in partners]
         return links if suspect["direction"] == "from" else [(partner, node) for node, partner in links]
-    return [(suspect["node"], partners[0]), (partners[-1], suspect["node"])] if partners else []
+    links = [(suspect["node"], partners[0]), (partners[-1], suspect["node"])] if partners else []
+    # A path that is bad, and a failure by chance beside it, look like a port.
+    return links + (failing if links and suspect["kind"] == "port" and len(failing) <= PARTNERS else [])
 
 
 def again(report: t.Mapping[str, t.Any]) -> list[list[Json]]:
@@ -120,7 +122,23 @@ def _port(suspect: Json, node: str, rail: int, direction: str | None) -> Json:
     return {**suspect, **own, "why": why + ": its card, cable or switch port"}
 
 
-def _end_confirmed(suspect: Json, repeats: t.Sequence[Json]) -> list[Json]:
+def _paths(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]) -> list[Json]:
+    """Return what of a node or a port that did not fail with others failed again between the same two nodes."""
+    failing = {(e["client"], e["server"], e["rail"]) for e in pairs if e["verdict"] == FAIL and _touches(suspect, e)}
+    again: dict[tuple[str, str, int], list[Json]] = {link: [] for link in sorted(failing)}
+    for entry in repeats:
+        if (entry["client"], entry["server"], entry["rail"]) in again:
+            again[entry["client"], entry["server"], entry["rail"]].append(entry)
+    paths = []
+    for (client, server, rail), entries in again.items():
+        if _fails(entries):
+            why = "rail %d: %s -> %s fails again, and both pass with other nodes: the path between them"
+            own = {"kind": "pair", "node": None, "rail": rail, "pair": [client, server], "direction": None}
+            paths.append({**suspect, **own, "why": why % (rail, printable(client), printable(server))})
+    return paths
+
+
+def _end_confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]) -> list[Json]:
     """Return a node or a port if it failed again in each direction, or what of it did."""
     node = suspect["node"]
     own = [entry for entry in repeats if _touches(suspect, entry)]
@@ -138,7 +156,8 @@ def _end_confirmed(suspect: Json, repeats: t.Sequence[Json]) -> list[Json]:
         others = {name for entry in own for name in (entry["client"], entry["server"])} - {node}
         text = "; measured again with %s, it fails again" % " and ".join(printable(name) for name in sorted(others))
         return [{**suspect, "why": suspect["why"] + text}]
-    return [_port(suspect, node, rail, None if part == "all" else part) for rail, part in parts.items() if part]
+    ports = [_port(suspect, node, rail, None if part == "all" else part) for rail, part in parts.items() if part]
+    return ports or _paths(suspect, pairs, repeats)
 
 
 def _path_confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]) -> list[Json]:
@@ -165,7 +184,7 @@ def _confirmed(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]
     if suspect["pair"]:
         return _path_confirmed(suspect, pairs, repeats)
     if suspect["kind"] not in _SHARED:
-        return _end_confirmed(suspect, repeats)
+        return _end_confirmed(suspect, pairs, repeats)
     own = [entry for entry in repeats if _touches(suspect, entry)]
     if not own:
         return [suspect]

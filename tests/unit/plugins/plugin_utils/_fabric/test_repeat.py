@@ -132,8 +132,8 @@ def test_a_ring_of_64_finds_three_faults() -> None:
     assert sorted(blamed(report), key=str) == sorted(
         [("node", "gpu-30", None), ("port", "gpu-07", 3), ("pair", ["gpu-50", "gpu-51"], 5)], key=str
     )
-    # A ring's two rounds, and two more.
-    assert len(repeats) == 2
+    # A ring's two rounds, and two more; two of a single rail, for what looks like a port.
+    assert [max(len(pair["rails"]) for pair in pairs) for pairs in repeats] == [8, 8, 1, 1]
 
 
 @pytest.mark.parametrize(("end", "direction"), [("client", "from"), ("server", "to")])
@@ -213,3 +213,22 @@ def test_a_port_that_is_down_is_not_measured_again() -> None:
     report = fabric.report()
     assert blamed(report) == [("port", "b", 1)]
     assert again(report) == []
+
+
+def test_a_path_beside_a_failure_by_chance_is_blamed_and_no_port() -> None:
+    """In a ring, n4 fails with both of its neighbors, once by chance."""
+    fabric = many(16, 2)
+
+    def condition(client: str, server: str, rail: int, turn: int) -> bool:
+        ends = {client, server}
+        by_chance = turn == 0 and ends == {"gpu-04", "gpu-05"}
+        return rail == 1 and (ends == {"gpu-03", "gpu-04"} or by_chance)
+
+    report = measured(fabric, slow(condition))
+    assert blamed(report) == [("pair", ["gpu-03", "gpu-04"], 1)]
+    assert report["suspects"][0]["why"] == (
+        "rail 1: gpu-03 -> gpu-04 fails again, and both pass with other nodes: the path between them"
+    )
+    (chance,) = [row for row in report["pairs"] if row["verdict"] == "unknown"]
+    assert (chance["client"], chance["server"], chance["rail"]) == ("gpu-04", "gpu-05", 1)
+    assert chance["error"].startswith("not repeatable: ")
