@@ -4,12 +4,6 @@
 
 from __future__ import annotations
 
-import pytest
-from testinfra.host import Host
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests.fixtures import lab, metrics
 
-from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
-
-
-@pytest.fixture(scope="session")
-def lab(nodes: dict[str, Host]) -> podlab.PodLab:
-    return podlab.PodLab(nodes)
+__all__ = ["lab", "metrics"]

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
 
 TRAIN = "rdmaops.gpu_fabric.train"
 IMAGE = "lab.invalid/ml/training"
@@ -71,7 +72,7 @@ def test_gradients_went_over_rdma_and_nothing_else_did(result: podlab.Json) -> N
         assert traffic["netdev_bytes"]["eth0"] < allowed, traffic
 
 
-def test_a_training_over_rdma_is_seen_while_it_runs(lab: podlab.PodLab) -> None:
+def test_a_training_over_rdma_is_seen_while_it_runs(lab: podlab.PodLab, metrics: Prometheus) -> None:
     command = ["python3", "/opt/rdmaops/workload/train.py", "--no-cuda", "--backend", "mpi", "--data-set", "mnist"]
     command += ["--use-dummy-data", "8000", "--batch-size", "8", "--epochs", "1000"]
     job = {"training_job_name": "seen", "training_job_command": command, "training_job_wait": False}
@@ -80,6 +81,9 @@ def test_a_training_over_rdma_is_seen_while_it_runs(lab: podlab.PodLab) -> None:
         # PyTorch is loaded first, by an emulated processor.
         lab.wait("RDMA", lambda: lab.transport("seen") == "rdma", 600)
         assert {lab.transport("seen") for _ in range(6)} == {"rdma"}
+        rate = 'rate(rdma_port_transmit_packets_total{pod_name=~"seen-worker-.*"}[1m])'
+        metrics.until(f"count({rate} > 100) == 2", podlab.SCRAPE_S)
+        assert metrics.query('ALERTS{alertname="RdmaUnusedByPod",pod_name=~"seen-.*"}') == []
     finally:
         gone = lab.playbook(TRAIN, **job, training_job_state="absent", training_job_remove_ok=True)
     assert gone.returncode == 0, gone.stdout
