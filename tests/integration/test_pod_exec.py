@@ -256,5 +256,5 @@ def test_a_bandwidth_from_end_to_end(runtime: Runtime, container: Container) -> 
     (failed,) = listen([{**names, **options, "tcp_port": 18600}], 60, 30, Pod(container))
     assert failed["ok"] is None
     assert failed["error"].startswith("its server exited with 127: ")
-    # The server that nobody has asked for the rest.
+    # The server of the round before has been ended.
     assert not [line for line in container.processes() if "18599" in line]

@@ -96,8 +96,7 @@ def remove() -> None:
             subprocess.run(["ip", "netns", "delete", name[:-4]], check=True, timeout=60)
         os.unlink(f"{PLACE}/{name}")
     os.rmdir(PLACE)
-    for rail in range(2):
-        subprocess.run(["ip", "link", "delete", f"rails{rail}"], check=False, timeout=60)
+    batch(f"link delete {name}" for name in os.listdir("/sys/class/net") if name.startswith("rails"))
 
 
 def run(plan: Json) -> list[Json]:

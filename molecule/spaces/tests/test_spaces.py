@@ -115,43 +115,43 @@ def spaces(nodes: dict[str, Host], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 class Fault(t.NamedTuple):
-    """What breaks something and mends it, and what has to be blamed: kind, node or pair, rail."""
+    """The commands that cause a fault and remove it, and what has to be blamed: kind, node or pair, rail."""
 
-    broken: list[str]
-    mended: list[str]
+    cause: list[str]
+    remove: list[str]
     blamed: tuple[str, t.Any, int | None]
 
 
 def slow(node: str, *rails: int, sends: bool = True, receives: bool = True) -> tuple[list[str], list[str]]:
-    broken, mended = [], []
+    cause, remove = [], []
     for rail in rails:
         if sends:
-            broken.append(f"tc -n {node} qdisc change dev rail{rail} root handle 1: {SLOW}")
-            mended.append(f"tc -n {node} qdisc change dev rail{rail} root handle 1: {spaces_program.RATE}")
+            cause.append(f"tc -n {node} qdisc change dev rail{rail} root handle 1: {SLOW}")
+            remove.append(f"tc -n {node} qdisc change dev rail{rail} root handle 1: {spaces_program.RATE}")
         if receives:
-            broken.append(f"tc qdisc add dev {node}r{rail} root {SLOW}")
-            mended.append(f"tc qdisc del dev {node}r{rail} root")
-    return broken, mended
+            cause.append(f"tc qdisc add dev {node}r{rail} root {SLOW}")
+            remove.append(f"tc qdisc del dev {node}r{rail} root")
+    return cause, remove
 
 
 def slow_between(first: str, second: str, rail: int) -> tuple[list[str], list[str]]:
     """Slow is what each receives of the other."""
-    broken = []
+    cause = []
     for node, other in ((first, second), (second, first)):
         port, address = f"{node}r{rail}", f"10.77.{rail}.{NAMES.index(other) + 1}"
-        broken += [
+        cause += [
             f"tc qdisc add dev {port} root handle 1: prio bands 4",
             f"tc qdisc add dev {port} parent 1:4 {SLOW}",
             f"tc filter add dev {port} parent 1: protocol ip u32 match ip src {address} flowid 1:4",
         ]
-    return broken, [f"tc qdisc del dev {node}r{rail} root" for node in (first, second)]
+    return cause, [f"tc qdisc del dev {node}r{rail} root" for node in (first, second)]
 
 
 def lossy(rail: int) -> tuple[list[str], list[str]]:
-    broken = [f"tc -n {name} qdisc add dev rail{rail} parent 1: netem loss 5% limit 1000" for name in NAMES]
+    cause = [f"tc -n {name} qdisc add dev rail{rail} parent 1: netem loss 5% limit 1000" for name in NAMES]
     # A parent that has lost its child drops everything.
     root = [f"tc -n {name} qdisc VERB dev rail{rail} root handle 1: {spaces_program.RATE}" for name in NAMES]
-    return broken, [line.replace("VERB", verb) for line in root for verb in ("del", "add")]
+    return cause, [line.replace("VERB", verb) for line in root for verb in ("del", "add")]
 
 
 def flapping(node: str, rail: int) -> tuple[list[str], list[str]]:
@@ -175,11 +175,11 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_blamed_and_nothing_else(spaces: Spaces, name: str) -> None:
     fault = FAULTS[name]
-    spaces.machine.check_output("; ".join(fault.broken))
+    spaces.machine.check_output("; ".join(fault.cause))
     try:
         reports = [spaces.report() for _ in range(TIMES)]
     finally:
-        spaces.machine.check_output("; ".join(fault.mended))
+        spaces.machine.check_output("; ".join(fault.remove))
     verdicts = [
         [(suspect["kind"], suspect["node"] or suspect["pair"], suspect["rail"]) for suspect in report["suspects"]]
         for report in reports

@@ -50,11 +50,10 @@ class Map(t.NamedTuple):
 
 
 class Rail(t.NamedTuple):
-    """The squares of a rail, the worst first, and whether they are shown at first."""
+    """The squares of a rail, the worst first."""
 
     number: int
     summary: str
-    open: bool
     maps: list[Map]
 
 
@@ -135,8 +134,6 @@ def _maps(report: Json, order: t.Sequence[str]) -> dict[str, t.Any]:
         by_rail = {rail: [entry for entry in entries if entry["rail"] == rail] for rail in rails}
         ranked_rails = sorted(by_rail.items(), key=lambda item: severity(_verdicts(item[1])))
         squares = [_rail(rail, own, names, limit) for rail, own in ranked_rails]
-        if len(names) > AT_ONCE:
-            squares = [rail._replace(open=place == 0) for place, rail in enumerate(squares)]
     return {"names": names, "rails": rails, "strips": strips, "squares": squares, "apart": len(names) > AT_ONCE}
 
 
@@ -149,7 +146,7 @@ def _rail(number: int, entries: t.Sequence[Json], names: t.Sequence[str], limit:
     ranked = sorted(
         ((test, own) for test, own in by_test.items() if own), key=lambda item: severity(_verdicts(item[1]))
     )
-    return Rail(number, _count_verdicts(entries), True, [_square(test, names, own, limit) for test, own in ranked])
+    return Rail(number, _count_verdicts(entries), [_square(test, names, own, limit) for test, own in ranked])
 
 
 def _legend(report: Json, tests: t.Collection[str]) -> list[tuple[str, str, str]]:

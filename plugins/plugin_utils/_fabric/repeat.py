@@ -123,17 +123,12 @@ def _port(suspect: Json, node: str, rail: int, direction: str | None) -> Json:
 
 
 def _paths(suspect: Json, pairs: t.Sequence[Json], repeats: t.Sequence[Json]) -> list[Json]:
-    """Return what of a node or a port that did not fail with others failed again between the same two nodes."""
-    failing = {(e["client"], e["server"], e["rail"]) for e in pairs if e["verdict"] == FAIL and _touches(suspect, e)}
-    again: dict[tuple[str, str, int], list[Json]] = {link: [] for link in sorted(failing)}
-    for entry in repeats:
-        if (entry["client"], entry["server"], entry["rail"]) in again:
-            again[entry["client"], entry["server"], entry["rail"]].append(entry)
-    paths = []
-    for (client, server, rail), entries in again.items():
-        if _fails(entries):
+    """Return where a port that did not fail with others failed again with the same node."""
+    rail, paths = suspect["rail"], []
+    for client, server in _failing(pairs, suspect):
+        if _fails(e for e in repeats if (e["client"], e["server"], e["rail"]) == (client, server, rail)):
             why = "rail %d: %s -> %s fails again, and both pass with other nodes: the path between them"
-            own = {"kind": "pair", "node": None, "rail": rail, "pair": [client, server], "direction": None}
+            own = {"kind": "pair", "node": None, "pair": [client, server], "direction": None}
             paths.append({**suspect, **own, "why": why % (rail, printable(client), printable(server))})
     return paths
 

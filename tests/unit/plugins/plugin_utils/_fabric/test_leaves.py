@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is slow between leaf switches is told from slow nodes, if it is known who shares a leaf."""
+"""Slow links between leaf switches are told apart from slow nodes, if the leaf of each node is known."""
 
 from __future__ import annotations
 
