@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import made_up_fabric, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.made_up_fabric import GOOD
-from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import linked
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import linked, write_interpreter
 
 Json = t.Any
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
@@ -27,7 +27,7 @@ def verify(place: Path, times: int, *arguments: str, **variables: Json) -> tuple
     made_up_fabric.write_modules(collection)
     fault, python = place / "fault.json", place / "python"
     made_up_fabric.write_fault(fault, "gpu-3", 1, times)
-    made_up_fabric.write_interpreter(python, fault)
+    write_interpreter(python, TEST_FAULT=fault)
     nodes = {name: {**site.HERE, "ansible_python_interpreter": str(python)} for name in HOSTS}
     report = place / "report.json"
     own = {"ansible_become": False, "fabric_check_tests": ["ib_write_bw"], "fabric_check_report_json": str(report)}

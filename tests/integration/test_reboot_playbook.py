@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import site
-from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, VARIABLES, copied
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, VARIABLES, copied, write_interpreter
 
 Json = t.Any
 LOOK = "Look at the mode of the RDMA subsystem"
@@ -38,10 +38,8 @@ class Fleet:
             mode = "shared" if place_of_host in due else "exclusive"
             machine = {"boot_id": BEFORE, "mode": mode, "devices": RAILS, "next": new, "then": []}
             (folder / "machine.json").write_text(json.dumps(machine))
-            # What a task has in its environment is the play's to say; an interpreter can be the host's.
             python = folder / "python"
-            python.write_text(f'#!/bin/sh\nTEST_MACHINE={folder}/machine.json exec {sys.executable} "$@"\n')
-            python.chmod(0o755)
+            write_interpreter(python, TEST_MACHINE=folder / "machine.json")
             variables = {"ansible_python_interpreter": str(python), "test_memory": str(folder)}
             self.hosts[name] = {**site.HERE, **variables}
 

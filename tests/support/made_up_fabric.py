@@ -8,7 +8,6 @@ The interpreter of a host has to set TEST_FAULT: a file with the node and the ra
 from __future__ import annotations
 
 import json
-import sys
 import typing as t
 from pathlib import Path
 
@@ -60,10 +59,3 @@ def write_modules(collection: Path) -> None:
 
 def write_fault(path: Path, node: str, rail: int, times: int) -> None:
     path.write_text(json.dumps({"node": node, "rail": rail, "times": times}))
-
-
-def write_interpreter(path: Path, fault: Path, **more: str) -> None:
-    """Write an interpreter for hosts that have this fault; more are other environment variables."""
-    variables = " ".join(f"{name}={value}" for name, value in {"TEST_FAULT": str(fault), **more}.items())
-    path.write_text(f'#!/bin/sh\n{variables} exec {sys.executable} "$@"\n')
-    path.chmod(0o755)

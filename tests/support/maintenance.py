@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from pathlib import Path
 
@@ -60,6 +61,13 @@ if not module.check_mode:
 module.exit_json(changed=True, rebooted=not module.check_mode)
 """,
 }
+
+
+def write_interpreter(path: Path, **variables: object) -> None:
+    """Write a host's interpreter. What a task has in its environment is the play's to say; an interpreter can be the host's."""
+    words = " ".join(f"{name}={value}" for name, value in variables.items())
+    path.write_text(f'#!/bin/sh\n{words} exec {sys.executable} "$@"\n')
+    path.chmod(0o755)
 
 
 def linked(target: Path, role: str = "", modules: t.Collection[str] = MODULES) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -25,7 +24,14 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import NEW_BOOT
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import cordoned, end_lease, holder, note
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID as BEFORE
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
-from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import RAILS, RENAMED, SOFT, VARIABLES, copied
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import (
+    RAILS,
+    RENAMED,
+    SOFT,
+    VARIABLES,
+    copied,
+    write_interpreter,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
     HERE,
     PROGRAM,
@@ -63,9 +69,7 @@ class Site:
         new = {"boot_id": AFTER, "mode": "exclusive", "devices": [*RENAMED, SOFT]}
         before = {"boot_id": BEFORE, "mode": "shared", "devices": [*RAILS, SOFT], "next": new, "then": [argv]}
         (folder / "machine.json").write_text(json.dumps({**before, **machine}))
-        # What a task has in its environment is the play's to say; an interpreter can be the host's.
-        (folder / "python").write_text(f'#!/bin/sh\nTEST_MACHINE={folder}/machine.json exec {sys.executable} "$@"\n')
-        (folder / "python").chmod(0o755)
+        write_interpreter(folder / "python", TEST_MACHINE=folder / "machine.json")
         python = str(folder / "python")
         self.hosts[name] = {**HERE, "ansible_python_interpreter": python, "test_memory": str(folder)}
         self.is_the_host(name)

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_maintenance import Site
 from ansible_collections.rdmaops.gpu_fabric.tests.support import made_up_fabric
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.maintenance import write_interpreter
 
 ALWAYS = 1000
 VERIFY = {"node_maintenance_verify": "fabric", "fabric_check_tests": ["ib_write_bw"]}
@@ -39,7 +40,7 @@ def fabric(lab: Lab, tmp_path: Path) -> Fabric:
     fault = tmp_path / "fault.json"
     for name in site.hosts:
         python = tmp_path / name / "python"
-        made_up_fabric.write_interpreter(python, fault, TEST_MACHINE=str(tmp_path / name / "machine.json"))
+        write_interpreter(python, TEST_FAULT=fault, TEST_MACHINE=tmp_path / name / "machine.json")
     return Fabric(site, host, partners, fault)
 
 
