@@ -30,7 +30,8 @@ options:
     type: dict
     required: true
   network:
-    description: Network from which the ranges are taken, for example V(10.100.0.0/16).
+    description: Network from which the ranges are taken, for example V(10.100.0.0/16). If it is empty, the plan has
+      rails and no attachments, for pods that get them by claims, with the addresses of the host.
     type: str
     required: true
   expected_pods:

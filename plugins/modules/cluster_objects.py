@@ -146,7 +146,8 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._kubernetes import client
-from ..module_utils._kubernetes.object_set import manage, secrets
+from ..module_utils._kubernetes.manifests import secrets
+from ..module_utils._kubernetes.object_set import manage
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ REQUIRED: dict[str, Json] = {
     "node_condition": {"conditions": [{"node": "x"}]},
     "node_labels": {"nodes": ["x"], "labels": {"a": "b"}},
     "rdma_mode_conflict_info": {"nodes": ["x"], "netns_mode": "exclusive"},
+    "resource_claim_template_info": {},
     "service_account_token": {"names": ["x"], "nodes": ["x"], "namespace": "default"},
     "ssh_secret": {"name": "x", "namespace": "default", "owner": "x"},
     "training_job_check_info": {"objects": [OBJECT]},

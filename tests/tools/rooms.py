@@ -23,7 +23,7 @@ LEVELS = (
         "_awx", "_boot", "_cni", "_images", "_initramfs", "_kmod", "_kubernetes", "_netns", "_rails",
         "_rdma", "_sysctl", "_tool_output",
     ),
-    ("_helm", "_kubeadm", "_module_params", "_net_attach_def", "_pod_exec", "_rdma_devices", "_whereabouts"),
+    ("_claims", "_helm", "_kubeadm", "_module_params", "_net_attach_def", "_pod_exec", "_rdma_devices", "_whereabouts"),
     ("_fabric", "_gpu_operator", "_node_drain", "_rdma_mode", "_rdma_mode_conflicts", "_training_job", "_transport"),
     ("_host",),
     ("modules", "plugin_utils"),

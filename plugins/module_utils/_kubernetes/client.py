@@ -417,7 +417,7 @@ def run(module: AnsibleModule, manage: t.Callable[[t.Mapping[str, t.Any], bool, 
     try:
         result = manage(module.params, module.check_mode, connect(module))
     except FabricError as exc:
-        fail(module, exc)
+        fail(module, exc, **getattr(exc, "result", {}))
     module.exit_json(**result)
 
 

@@ -8,208 +8,25 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import copy
 import functools
-import json
 import re
 import time
 import typing as t
 
 from .._decision import DRIFT, IN_SYNC, Decision, resource
-from .._errors import FabricError
-from .._formats import all_yaml
 from . import client as kubernetes
 from .auth import ApiError
 from .client import OWNER, Client, Object
+from .manifests import DEFINITION, Item, Kind, Kinds, ObjectsError, bare, items, load, owner_of, show
 
-DEFINITION = "CustomResourceDefinition"
 # With one of these everything that is in it goes too.
 CONTAINERS = ("Namespace", DEFINITION)
 # The owner of namespaces that were created because a set needed them.
 NAMESPACES = "namespaces"
-# What others refer to comes first.
-_ORDER = {"Namespace": 0, DEFINITION: 1, "ServiceAccount": 2, "ClusterRole": 2, "Role": 2, "ConfigMap": 2, "Secret": 2}
-# The whole object, Base64 of a Secret's data included, as `kubectl apply` was given it.
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# Set by the server at every write, or at none that matters here.
-_SERVER = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
-
-
-class ObjectsError(FabricError):
-    """The set cannot be as desired."""
-
-
-class Kind(t.NamedTuple):
-    """How the API server serves a kind."""
-
-    plural: str
-    namespaced: bool
-    served: bool
-
-
-class Item(t.NamedTuple):
-    """One object of the set."""
-
-    body: Object
-    kind: Kind
-
-    @property
-    def namespace(self) -> str | None:
-        return self.body["metadata"].get("namespace") if self.kind.namespaced else None
-
-    @property
-    def key(self) -> tuple[str, str, str | None, str]:
-        """What identifies it: the version of its group does not matter."""
-        group = self.body["apiVersion"].rpartition("/")[0]
-        return (group, self.body["kind"], self.namespace, self.body["metadata"]["name"])
-
-    @property
-    def text(self) -> str:
-        return "%s %s" % (self.body["kind"], self.name)
-
-    @property
-    def name(self) -> str:
-        name = self.body["metadata"]["name"]
-        return "%s/%s" % (self.namespace, name) if self.namespace else name
-
-    @property
-    def path(self) -> str:
-        return kubernetes.path(self.body["apiVersion"], self.kind.plural, self.namespace, self.body["metadata"]["name"])
-
-
-def load(params: t.Mapping[str, t.Any]) -> list[Object]:
-    """Return the objects given, and those of files, lists taken apart."""
-    documents: list[t.Any] = list(params["objects"])
-    for name in params["files"]:
-        import yaml
-
-        try:
-            with open(name, encoding="utf-8") as stream:
-                documents += [document for document in all_yaml(stream.read(), yaml.SafeLoader) if document is not None]
-        except OSError as exc:
-            raise ObjectsError("Reading %s: %s" % (name, exc.strerror)) from exc
-        except ValueError as exc:
-            raise ObjectsError("Reading %s: it is not YAML: %s" % (name, exc)) from exc
-    objects: list[Object] = []
-    for document in documents:
-        if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
-            objects += document["items"]
-        else:
-            objects.append(document)
-    for number, document in enumerate(objects, 1):
-        meta = document.get("metadata") if isinstance(document, dict) else None
-        for field, value in (
-            ("apiVersion", isinstance(document, dict) and document.get("apiVersion")),
-            ("kind", isinstance(document, dict) and document.get("kind")),
-            ("metadata.name", isinstance(meta, dict) and meta.get("name")),
-        ):
-            if not isinstance(value, str) or not value:
-                raise ObjectsError(
-                    "Reading the objects: object %d of %d has no %s. Each is a whole manifest, as kubectl takes it"
-                    % (number, len(objects), field)
-                )
-    return objects
-
-
-class Kinds:
-    """What the API server serves, and what it will when the set's definitions are there."""
-
-    def __init__(self, client: Client, objects: t.Sequence[Object]) -> None:
-        self.client = client
-        self.known: dict[str, dict[str, Kind]] = {}
-        self.coming: dict[tuple[str, str], Kind] = {}
-        for document in objects:
-            if document["kind"] == DEFINITION:
-                spec = document.get("spec") or {}
-                names = spec.get("names") or {}
-                kind = Kind(str(names.get("plural")), spec.get("scope") == "Namespaced", False)
-                for version in spec.get("versions") or []:
-                    self.coming["%s/%s" % (spec.get("group"), version.get("name")), str(names.get("kind"))] = kind
-
-    def find(self, api_version: str, kind: str) -> Kind | None:
-        if api_version not in self.known:
-            self.known[api_version] = {
-                str(entry["kind"]): Kind(str(entry["name"]), bool(entry["namespaced"]), True)
-                for entry in self.client.resources(api_version) or []
-                if "/" not in entry["name"]
-            }
-        return self.known[api_version].get(kind) or self.coming.get((api_version, kind))
-
-
-def items(objects: t.Sequence[Object], kinds: Kinds, owner: str, namespace: str) -> list[Item]:
-    """Return the set in the order in which it is made, each object with its owner and its namespace."""
-    result: list[Item] = []
-    keys: set[t.Any] = set()
-    for document in objects:
-        kind = kinds.find(document["apiVersion"], document["kind"])
-        if kind is None:
-            raise ObjectsError(
-                "Applying %s %s: the API server knows no %s of %s, and no CustomResourceDefinition of the set brings "
-                "it. Correct apiVersion and kind, or add the definition"
-                % (document["kind"], document["metadata"]["name"], document["kind"], document["apiVersion"])
-            )
-        body = copy.deepcopy(document)
-        body.pop("status", None)
-        meta = body["metadata"]
-        if kind.namespaced:
-            meta.setdefault("namespace", namespace)
-        else:
-            meta.pop("namespace", None)
-        meta["labels"] = {**(meta.get("labels") or {}), OWNER: owner}
-        item = Item(body, kind)
-        if item.key in keys:
-            raise ObjectsError("Reading the objects: %s is there twice. Leave one of the two out" % item.text)
-        keys.add(item.key)
-        result.append(item)
-    return sorted(result, key=lambda item: _ORDER.get(item.body["kind"], 3))
-
-
-def bare(raw: Object | None) -> Object | None:
-    """Return an object without what the server alone writes."""
-    if raw is None:
-        return None
-    body = {key: value for key, value in raw.items() if key != "status"}
-    body["metadata"] = {key: value for key, value in raw["metadata"].items() if key not in _SERVER}
-    return body
-
-
-def show(raw: Object | None) -> str:
-    """Return an object for a diff, without what a Secret keeps."""
-    if raw is None:
-        return ""
-    shown = dict(bare(raw) or {})
-    if shown.get("kind") == "Secret":
-        for key in ("data", "stringData"):
-            if key in shown:
-                shown[key] = dict.fromkeys(shown[key], "(hidden)")
-        notes = shown["metadata"].get("annotations") or {}
-        if _APPLIED in notes:
-            shown["metadata"] = {**shown["metadata"], "annotations": {**notes, _APPLIED: "(hidden)"}}
-    return json.dumps(shown, indent=2, sort_keys=True) + "\n"
-
-
-def secrets(objects: t.Iterable[t.Any]) -> set[str]:
-    """Return what Secrets keep, as it is written and as it is meant."""
-    texts: set[str] = set()
-    for document in objects:
-        if not isinstance(document, dict):
-            continue
-        if document.get("kind") == "List" and isinstance(document.get("items"), list):
-            texts |= secrets(document["items"])
-        for key in ("data", "stringData") if document.get("kind") == "Secret" else ():
-            for text in document[key].values() if isinstance(document.get(key), dict) else ():
-                texts.add(str(text))
-                # stringData is not encoded, and not all data is text.
-                with contextlib.suppress(ValueError):
-                    texts.add(base64.b64decode(str(text), validate=True).decode("utf-8"))
-    # Ansible blots these out wherever they stand: what is shorter would be found in many words.
-    return {text for text in texts if len(text) > 3}
-
-
-def owner_of(raw: Object) -> str | None:
-    return (raw["metadata"].get("labels") or {}).get(OWNER)
+# Nothing of these can be changed (ValidateResourceClaimTemplateUpdate), and what was made by them needs them no more.
+REPLACED = ("ResourceClaimTemplate",)
+# A label: the DRA driver that a DaemonSet is.
+DRIVER = "rdmaops.gpu-fabric/dra-driver"
 
 
 class Set:
@@ -276,13 +93,28 @@ class Set:
                     "Applying %s: it is there already and %s. Set adopt to take it over, or leave it out"
                     % (item.text, "belongs to %s" % other if other else "was not made by this collection")
                 )
+            self._decide(item, live)
+
+    def _decide(self, item: Item, live: Object | None) -> None:
+        step = functools.partial(self._make, item)
+        try:
             after = self._predict(item, live)
-            differs = live is None or bare(live) != bare(after)
-            self._row(item, "present", "absent" if live is None else "different" if differs else "present", differs)
-            if differs:
-                verb = "Make" if live is None else "Change"
-                self.decision.add("%s %s" % (verb, item.text), functools.partial(self._make, item))
-                self.decision.show(item.text, show(live), show(after))
+        except ApiError as exc:
+            if live is None or exc.status != 422 or item.body["kind"] not in REPLACED:
+                raise
+            after, verb = item.body, "Replace"
+            step = functools.partial(self._replace, item, live)
+        else:
+            verb = "Make" if live is None else "Change"
+        differs = live is None or bare(live) != bare(after)
+        self._row(item, "present", "absent" if live is None else "different" if differs else "present", differs)
+        if differs:
+            self.decision.add("%s %s" % (verb, item.text), step)
+            self.decision.show(item.text, show(live), show(after))
+
+    def _replace(self, item: Item, live: Object) -> None:
+        self.client.delete(item.path, "Replacing %s" % item.text, uid=str(live["metadata"].get("uid") or ""))
+        self._make(item)
 
     def _predict(self, item: Item, live: Object | None) -> Object:
         if not item.kind.served or (live is None and item.namespace in self.making):
@@ -390,11 +222,32 @@ class Set:
             self.kept.append("%s: what is in it would go too; consent by remove_definitions" % item.text)
             self._row(item, "absent", "kept", False)
             return
+        self._refuse_in_use(item, live)
         self._row(item, "absent", "present", True)
         doing = "Remove %s" % item.text
         uid = str(live["metadata"].get("uid") or "")
         self.decision.add(doing, functools.partial(self.client.delete, item.path, doing, uid=uid))
         self.decision.show(item.text, show(live), "")
+
+    def _refuse_in_use(self, item: Item, live: Object) -> None:
+        """Refuse to remove a DRA driver of which claims have devices: the kubelet needs it to end their pods."""
+        driver = (live["metadata"].get("labels") or {}).get(DRIVER)
+        if not driver:
+            return
+        place = kubernetes.path("resource.k8s.io/v1", "resourceclaims")
+        claims = self.client.items(place, "Listing the ResourceClaims, of which the driver %s must have none" % driver)
+        users = ["%(namespace)s/%(name)s" % claim["metadata"] for claim in claims or [] if driver in drivers_of(claim)]
+        if users:
+            raise ObjectsError(
+                "Removing %s: %d claims have devices of the driver %s, and their pods cannot end without it: %s. "
+                "Delete these pods first. Nothing was removed" % (item.text, len(users), driver, ", ".join(users[:4]))
+            )
+
+
+def drivers_of(claim: Object) -> set[str]:
+    """Return the drivers whose devices a ResourceClaim has."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return {str(result.get("driver")) for result in (allocation.get("devices") or {}).get("results") or []}
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
@@ -420,4 +273,4 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     return {**objects.decision.result(), "kept": objects.kept, "resources": objects.resources}
 
 
-__all__ = ("DEFINITION", "OWNER", "ObjectsError", "bare", "load", "manage", "secrets", "show")
+__all__ = ("DRIVER", "manage")

@@ -217,7 +217,10 @@ class Options(t.NamedTuple):
 
 
 def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
-    """Return the plan: rails, attachments for the module network_attachment, expected pods, and a table to show."""
+    """Return the plan: rails, attachments for the module network_attachment, expected pods, and a table to show.
+
+    Without a network there are no ranges, and no attachments: pods get rails by claims, with the host's addresses.
+    """
     if not isinstance(info, t.Mapping) or not info:
         raise rails_ports.RailsTypeError(
             "Could not %s: the input must be a dictionary of node names to what rdma_info returned there, not %s"
@@ -226,7 +229,7 @@ def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
     options = options.checked()
     growth = options.growth
     pods = ranges.pods_of(len(info), options.expected_pods, options.pods_per_node, growth)
-    space = ranges.network_of(network, "network")
+    space = ranges.network_of(network, "network") if network else None
     selection = rails_ports.Selection(options.include, options.exclude, DOING)
     order = sorted(info, key=lambda name: rails_ports.natural(str(name)))
     nodes = [look(str(name), info[name], selection) for name in order]
@@ -238,14 +241,15 @@ def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
         how, like = _choose(options.select, nodes, options.resources)
     _check_host_device(how, nodes, options)
     rails = _name_rails(how, like, options.resources, kept, options.prefix) + _kept_rails(in_pods, len(like.slots))
-    ours = {rail["name"] for rail in rails}
-    foreign = [(other.name, other.network) for other in kept if other.network and other.name not in ours]
-    addresses = ranges.avoid(_host_addresses(info, like), options.avoid or ())
-    ranges.assign(rails, space, pods, growth, addresses, foreign)
+    if space:
+        ours = {rail["name"] for rail in rails}
+        foreign = [(other.name, other.network) for other in kept if other.network and other.name not in ours]
+        addresses = ranges.avoid(_host_addresses(info, like), options.avoid or ())
+        ranges.assign(rails, space, pods, growth, addresses, foreign)
     result = {
         "select": how,
         "rails": rails,
-        "attachments": [_attachment(rail, options) for rail in rails],
+        "attachments": [_attachment(rail, options) for rail in rails] if space else [],
         "expected_pods": pods,
         "excluded": [
             {"node": node.name, "device": key, "why": why} for node in nodes for key, why in node.left_out.items()
@@ -389,8 +393,9 @@ def _some(names: t.Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (" and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else "")
 
 
-def _table(result: t.Mapping[str, t.Any], nodes: int, space: Network, growth: float) -> str:
-    head = ("rail", "attachment", "selected by", "PCI address", "NUMA", "range", "addresses", "")
+def _table(result: t.Mapping[str, t.Any], nodes: int, space: Network | None, growth: float) -> str:
+    head: tuple[str, ...] = ("rail", "attachment" if space else "template", "selected by", "PCI address", "NUMA")
+    head += ("range", "addresses", "") if space else ()
     rows = [head]
     for rail in result["rails"]:
         key, value = next(iter(rail["selector"].items()))
@@ -401,9 +406,7 @@ def _table(result: t.Mapping[str, t.Any], nodes: int, space: Network, growth: fl
                 "%s %s" % (key, value),
                 rail["pci_address"] or "-",
                 "-" if rail["numa_node"] is None else str(rail["numa_node"]),
-                rail["range"],
-                str(rail["addresses"]),
-                "kept" if rail["kept"] else "new",
+                *((rail["range"], str(rail["addresses"]), "kept" if rail["kept"] else "new") if space else ()),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
@@ -411,7 +414,9 @@ def _table(result: t.Mapping[str, t.Any], nodes: int, space: Network, growth: fl
     lines.insert(
         0,
         "%d rails on %d nodes out of %s, for %d pods and growth %s:"
-        % (len(result["rails"]), nodes, space, result["expected_pods"], ranges.number(growth)),
+        % (len(result["rails"]), nodes, space, result["expected_pods"], ranges.number(growth))
+        if space
+        else "%d rails on %d nodes, with the addresses of the host:" % (len(result["rails"]), nodes),
     )
     reasons: dict[tuple[str, str], list[str]] = {}
     for port in result["excluded"]:

@@ -30,7 +30,7 @@ _KIND_GANGS = {
 }
 RUNTIME_KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
 # What a patch of a runtime has no place for (PodSpecPatch and ContainerPatch in trainjob_types.go of trainer v2.3.0).
-_OF_RUNTIME = ("host_network", "scheduler_name", "priority_class", "working_dir", "ssh")
+_OF_RUNTIME = ("host_network", "claims", "scheduler_name", "priority_class", "working_dir", "ssh")
 NCCL = ("none", "pod")
 # Of the filter nccl_env, and the choices of those that have some.
 NCCL_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -89,6 +89,7 @@ class Job(t.NamedTuple):
     working_dir: str = ""
     host_network: bool = False
     networks: list[str] = []
+    claims: list[str] = []
     shm_size: str = ""
     ipc_lock: bool = True
     privileged: bool = False
@@ -285,6 +286,11 @@ def _check_network(job: Job) -> None:
             "host_network",
             "and networks are mutually exclusive: a pod on the host network gets no attachments. Choose one of the two",
         )
+    for name in job.claims:
+        if not _LABEL.match(name):
+            _refuse("claims", "has %r; an entry is the name of a ResourceClaimTemplate, a DNS label" % name)
+    if job.claims and job.host_network:
+        _refuse("host_network", "and claims are mutually exclusive: no card moves to a pod on the host network")
 
 
 def _check_volume(option: str, volume: t.Mapping[str, t.Any]) -> None:

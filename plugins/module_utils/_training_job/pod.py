@@ -138,6 +138,7 @@ def pod_template(job: Job, argv: list[str], own: t.Mapping[str, t.Any], *, train
         **filled(
             {
                 "volumes": volumes,
+                "resourceClaims": [{"name": name, "resourceClaimTemplateName": name} for name in job.claims if trains],
                 "hostNetwork": job.host_network,
                 "dnsPolicy": "ClusterFirstWithHostNet" if job.host_network else "",
                 "imagePullSecrets": [{"name": name} for name in job.pull_secrets],
@@ -166,7 +167,8 @@ def _pod_metadata(job: Job, trains: bool) -> Object:
 
 
 def _container(job: Job, argv: list[str], own: t.Mapping[str, t.Any], mounts: list[Object], trains: bool) -> Object:
-    resources = job.pod_resources if trains else {}
+    amounts = job.pod_resources if trains else {}
+    claims = [{"name": name} for name in job.claims if trains]
     security = {
         "capabilities": {"add": ["IPC_LOCK"]} if job.ipc_lock else {},
         "privileged": job.privileged,
@@ -181,7 +183,7 @@ def _container(job: Job, argv: list[str], own: t.Mapping[str, t.Any], mounts: li
             "command": [ENTRYPOINT, *argv] if argv and job.ssh else argv,
             "workingDir": job.working_dir,
             "env": _environment(job, own),
-            "resources": {"requests": resources, "limits": resources} if resources else {},
+            "resources": filled({"requests": amounts, "limits": amounts, "claims": claims}),
             "securityContext": filled(security) if trains else {},
             "volumeMounts": mounts,
         }

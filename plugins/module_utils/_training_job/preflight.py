@@ -11,6 +11,8 @@ from __future__ import annotations
 import decimal
 import typing as t
 
+from .._claims import manage as claims
+from .._claims import template
 from .._cni import config as cni
 from .._cni.ranges import Span, ranges
 from .._kubernetes.client import ApiError, Client, Object, path
@@ -81,6 +83,12 @@ def references(pods: Pods) -> list[tuple[str, str, str]]:
     return list(names)
 
 
+def claim_templates(pods: Pods) -> list[str]:
+    """Return the templates by which pods claim devices."""
+    rows = [row for _count, pod in pods for row in pod["spec"].get("resourceClaims") or []]
+    return list(dict.fromkeys(row["resourceClaimTemplateName"] for row in rows if "resourceClaimTemplateName" in row))
+
+
 def queues(manifests: t.Sequence[Object]) -> set[str]:
     """Return the queues of Volcano that the manifests of a job name."""
     names = set()
@@ -127,6 +135,7 @@ class Preflight(Findings):
         self._queues()
         self._kueue()
         self._runtime()
+        self._claims()
         self._quotas()
         self._addresses()
         # The API server would say the same as above of the first pod.
@@ -180,6 +189,21 @@ class Preflight(Findings):
             if manifest["kind"] == "TrainJob":
                 ((_count, pod),) = self.pods
                 runtime.check(self, self.namespace, manifest["spec"], pod)
+
+    def _claims(self) -> None:
+        """Ask whether any node has devices for the pods' claims; otherwise they would wait for them for ever."""
+        found = []
+        for name in claim_templates(self.pods):
+            text = "ResourceClaimTemplate %s/%s" % (self.namespace, name)
+            live = self.find(text, path(claims.API, "resourceclaimtemplates", self.namespace, name))
+            found += [] if live is None else [template.read(live)]
+        if not found:
+            return
+        look = self.read("the devices for the pods' claims", lambda _where, _doing: claims.look(self.client, found), "")
+        results, unknown = look or ([], [])
+        for finding in [finding for result in results for finding in result.findings]:
+            (self.problems if finding.level == "error" else self.warnings).append(str(finding))
+        self.unchecked += [str(row["what"]) for row in unknown]
 
     def _quotas(self) -> None:
         where = path("v1", "resourcequotas", self.namespace)

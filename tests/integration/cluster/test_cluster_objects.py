@@ -14,7 +14,8 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import node_condition, node_labels
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import OWNER, ObjectsError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import OWNER
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.manifests import ObjectsError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of

@@ -111,6 +111,9 @@ NO_NAMES = {
     ("network", "leases"): "named after pools, likewise",
     ("network_daemonsets", "nodes"): "of whereabouts' control loop",
     ("network_daemonsets", "ippools"): "of whereabouts' control loop",
+    ("network_daemonsets", "resourceslices"): "of dranet: named after nodes",
+    ("network_daemonsets", "resourceclaims/status"): "of dranet: any pod may have claims",
+    ("network_daemonsets", "resourceclaimtemplates"): "named after rails",
     **{
         ("training", resource): "named after jobs, in their namespace"
         for resource in (
@@ -148,6 +151,7 @@ CHOICES: list[Json] = [
     {},
     {"secondary_network_multus": "thick", "secondary_network_multus_image": "x@sha256:" + "0" * 64},
     {"secondary_network_source": "manifest", "secondary_network_whereabouts_image": "x@sha256:" + "0" * 64},
+    {"secondary_network_rdma_attachment": "dra", "secondary_network_dranet_image": "x@sha256:" + "0" * 64},
     {"secondary_network_device_plugin": "shared", "secondary_network_device_plugin_image": "x@sha256:" + "0" * 64},
 ]
 
@@ -156,7 +160,7 @@ def may_make(held: set[Right], objects: t.Sequence[Json], prunes: bool = True) -
     """Module cluster_objects reads, compares by a dry run, applies, removes, and looks for what is to be pruned."""
     for item in objects:
         group, _slash, _version = item["apiVersion"].rpartition("/")
-        plural = item["kind"].lower() + "s"
+        plural = item["kind"].lower() + ("es" if item["kind"].endswith("s") else "s")
         space, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
         removes = ["delete"] if item["kind"] != "CustomResourceDefinition" else []
         for verb in ("get", "patch", *removes):

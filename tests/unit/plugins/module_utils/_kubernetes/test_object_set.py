@@ -11,11 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import OWNER, ApiError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import (
-    ObjectsError,
-    manage,
-    show,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.manifests import ObjectsError, show
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 Json = t.Any
@@ -37,6 +34,7 @@ class Server:
     def __init__(self, *objects: Json, managed: bool = False) -> None:
         self.managed = managed
         self.objects: dict[str, Json] = {}
+        self.claims: list[Json] = []
         self.written: list[str] = []
         for body in objects:
             meta = body["metadata"]
@@ -52,7 +50,10 @@ class Server:
     def get(self, path: str, doing: str) -> Json:
         return copy.deepcopy(self.objects.get(path))
 
-    def items(self, path: str, doing: str, query: Json) -> Json:
+    def items(self, path: str, doing: str, query: Json = None) -> Json:
+        if query is None:
+            assert path == "/apis/resource.k8s.io/v1/resourceclaims"
+            return self.claims
         key, owner = query["labelSelector"].split("=")
         plural = path.split("/")[-1]
         bodies = [
@@ -110,6 +111,32 @@ def test_what_is_not_wanted_goes_with_consent_only() -> None:
     assert run(server, config_map("first"))["changed"] is False
     assert run(server, config_map("first"), prune=True)["actions"] == ["Remove ConfigMap default/second"]
     assert server.written == ["delete second"]
+
+
+def claim(name: str, driver: str | None) -> Json:
+    results = [{"driver": driver}] if driver else []
+    status = {"allocation": {"devices": {"results": results}}} if driver else {}
+    return {"metadata": {"namespace": "ml", "name": name}, "status": status}
+
+
+@pytest.mark.parametrize("options", [{"prune": True}, {"state": "absent"}])
+def test_a_driver_whose_devices_claims_have_is_not_removed(options: Json) -> None:
+    driver = config_map("dranet", "us")
+    driver["metadata"]["labels"]["rdmaops.gpu-fabric/dra-driver"] = "dra.net"
+    server = Server(driver, config_map("other", "us"))
+    server.claims = [claim("one", "dra.net"), claim("two", "gpu.nvidia.com"), claim("three", None)]
+    wanted = [driver] if options.get("state") else [config_map("other")]
+    for check in (True, False):
+        with pytest.raises(ObjectsError) as caught:
+            run(server, *wanted, check=check, **options)
+        assert str(caught.value) == (
+            "Removing ConfigMap default/dranet: 1 claims have devices of the driver dra.net, and their pods cannot end "
+            "without it: ml/one. Delete these pods first. Nothing was removed"
+        )
+    assert server.written == []
+    server.claims = server.claims[1:]
+    assert run(server, *wanted, **options)["actions"] == ["Remove ConfigMap default/dranet"]
+    assert server.written == ["delete dranet"]
 
 
 def test_what_goes_is_looked_for_in_the_namespaces_of_the_set() -> None:

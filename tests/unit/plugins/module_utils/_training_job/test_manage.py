@@ -206,6 +206,7 @@ def test_options_reach_every_pod_that_trains(kind: str) -> None:
             gpus=4,
             resources={"rdma/rdma": 1, "cpu": "4", "memory": "16Gi"},
             networks=["kube-system/roce", "rail1"],
+            claims=[] if kind == "trainjob" else ["rail0", "node"],
             shm_size="16Gi",
             pull_secrets=["regcred"],
             labels={"team": "ml"},
@@ -229,7 +230,10 @@ def test_options_reach_every_pod_that_trains(kind: str) -> None:
         assert meta["annotations"][NETWORKS] == "kube-system/roce,rail1"
         assert meta["annotations"]["note"] == "x"
         given = {"rdma/rdma": "1", "cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}
-        assert main["resources"] == {"requests": given, "limits": given}
+        claims = [] if kind == "trainjob" else ["rail0", "node"]
+        claimed = {"claims": [{"name": name} for name in claims]} if claims else {}
+        assert main["resources"] == {"requests": given, "limits": given, **claimed}
+        assert spec.get("resourceClaims", []) == [{"name": name, "resourceClaimTemplateName": name} for name in claims]
         assert main["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
         assert volumes["dshm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Gi"}

@@ -47,6 +47,12 @@ BAD = [
     ({"name": "1train"}, "name is '1train'; it must begin with a letter"),
     ({"networks": ["roce;rm"]}, "networks has 'roce;rm'; an entry is [NAMESPACE/]NAME[@INTERFACE]"),
     ({"networks": ["roce"], "host_network": True}, "host_network and networks are mutually exclusive"),
+    ({"claims": ["ml/rail0"]}, "claims has 'ml/rail0'; an entry is the name of a ResourceClaimTemplate, a DNS label"),
+    ({"claims": ["rail0"], "host_network": True}, "host_network and claims are mutually exclusive"),
+    (
+        {"claims": ["rail0"], "kind": "trainjob"},
+        "claims cannot be set for a TrainJob, because its runtime has them. Set them in the runtime torch-distributed",
+    ),
     ({"shm_size": "much"}, "shm_size is 'much', which is not a quantity"),
     ({"env": {"A-B": "1"}}, "env has 'A-B', which is not a valid name of an environment variable"),
     ({"env": {"DEBUG": True}}, "env.DEBUG is True, which YAML reads as true or false; quote it"),

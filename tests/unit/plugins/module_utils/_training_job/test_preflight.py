@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects, templates
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.preflight import (
     attachments,
+    claim_templates,
     queues,
     quota_needs,
     references,
@@ -27,6 +28,10 @@ def manifests(**more: Json) -> list[Json]:
 def test_attachments_with_the_number_of_pods() -> None:
     pods = templates(manifests(networks=["kube-system/roce@net1", "rail1", "rail1"]))
     assert attachments(pods, "lab") == {("kube-system", "roce"): 2, ("lab", "rail1"): 4}
+
+
+def test_templates_by_which_the_pods_claim_devices() -> None:
+    assert claim_templates(templates(manifests(claims=["rail0", "node"]))) == ["rail0", "node"]
 
 
 def test_what_a_quota_counts() -> None:
