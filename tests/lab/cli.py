@@ -16,7 +16,7 @@ import typing as t
 from . import (
     config,
     containers,
-    device_plugin,
+    driver_image,
     image,
     kubelet,
     kubernetes_images,
@@ -257,8 +257,9 @@ def add_downloads(commands: Commands) -> None:
     commands.add("kubernetes-images", print_kubernetes_images, text)
     text = "the archive of the image that pods train with, and the image by its digest"
     commands.add("training-image", print_training_image, text)
-    text = "the archive of the shared RDMA device plugin, and the image by its digest"
-    commands.add("device-plugin-image", print_device_plugin_image, text)
+    text = "the archive of a program that gives devices to pods, and the image by its digest"
+    parser = commands.add("driver-image", print_driver_image, text)
+    parser.add_argument("tool", choices=driver_image.PROGRAMS)
 
 
 def build_image(lab: Lab, arguments: argparse.Namespace) -> None:
@@ -285,8 +286,8 @@ def print_training_image(lab: Lab, _arguments: argparse.Namespace) -> None:
     print(f"{archive.archive}\n{archive.reference}")
 
 
-def print_device_plugin_image(lab: Lab, _arguments: argparse.Namespace) -> None:
-    print("\n".join(map(str, device_plugin.image(lab.places, lab.settings))))
+def print_driver_image(lab: Lab, arguments: argparse.Namespace) -> None:
+    print("\n".join(map(str, driver_image.image(arguments.tool, lab.places, lab.settings))))
 
 
 # This machine
