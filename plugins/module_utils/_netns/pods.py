@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import typing as t
@@ -14,7 +15,7 @@ import typing as t
 from .._errors import FabricError
 from . import cgroups
 
-__all__ = ("LOGS", "PodError", "Process", "first", "names")
+__all__ = ("CLAIMS", "LOGS", "PodError", "Process", "claims", "first", "names")
 
 # The kubelet makes NAMESPACE_NAME_UID for every pod (BuildPodLogsDirectory() in pkg/kubelet/kuberuntime/helpers.go);
 # neither a namespace nor a pod's name can have a "_".
@@ -34,6 +35,24 @@ def names(logs: str = LOGS) -> dict[str, tuple[str, str]]:
         if match:
             pods[match.group(3)] = (match.group(1), match.group(2))
     return pods
+
+
+# What the kubelet has prepared for claims: draManagerStateFileName and state/checkpoint.go in pkg/kubelet/cm/dra.
+CLAIMS = "/var/lib/kubelet/dra_manager_state"
+
+
+def claims(state: str = CLAIMS) -> dict[str, list[str]]:
+    """NAMESPACE/NAME of the claims of each pod by its UID; none if the kubelet keeps none, or in another form."""
+    try:
+        with open(state, encoding="utf-8") as stream:
+            rows = json.loads(json.load(stream)["Data"])["ClaimInfoStateList"] or []
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            for uid in row["PodUIDs"]:
+                found.setdefault(uid, []).append("%s/%s" % (row["Namespace"], row["ClaimName"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found
 
 
 class PodError(FabricError):

@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, resource
-from .._netns import walk
+from .._netns import pods, walk
 from .._rdma import devices, pci_netdevs
 from .._rdma.pci_netdevs import Netdev
 from .info import Host, gather_info, pod_of, pod_text
@@ -47,6 +47,9 @@ class AuditHost(Host):
     def __init__(self) -> None:
         self.spaces: dict[int, Namespace] = {}
         self.cards: list[Card] = []
+
+    def claims(self) -> dict[str, list[str]]:
+        return pods.claims()
 
     def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         result = super().other_namespaces()
@@ -97,12 +100,13 @@ def _holders(space: Namespace | None) -> str:
     return ", held by " + ", ".join(filter(None, named)) + (" and %d more" % more if more > 0 else "")
 
 
-def _place(device: t.Mapping[str, t.Any], spaces: t.Mapping[int, Namespace]) -> str:
+def _place(device: t.Mapping[str, t.Any], host: AuditHost) -> str:
     where, pod = device["netns"], device["pod"]
     if pod is not None:
-        return pod_text(pod)
+        claims = host.claims().get(pod["uid"])
+        return pod_text(pod) + (", by the claim %s" % ", ".join(claims) if claims else "")
     name = "netns %s" % where["name"] if where["name"] else "net:[%d]" % where["inode"]
-    return name + _holders(spaces.get(where["inode"]))
+    return name + _holders(host.spaces.get(where["inode"]))
 
 
 def stranded_cards(host: AuditHost) -> Places:
@@ -146,7 +150,7 @@ def _cards(host: AuditHost, now: Places, before: Places) -> list[dict[str, t.Any
         if card.inode in host.spaces:
             space = host.spaces[card.inode]
             where = {"netns": {"inode": card.inode, "name": space.name}, "pod": pod_of(space, names)}
-            live = "%s in %s" % (netdev.name, _place(where, host.spaces))
+            live = "%s in %s" % (netdev.name, _place(where, host))
         row = resource(NETDEV, netdev.identity, desired=PLACE, live=live, status=status)
         what = {"pci_address": netdev.pci_address, "auxiliary_device": netdev.auxiliary, "port": netdev.port}
         rows.append({**row, "why": why, **what})
@@ -164,7 +168,7 @@ def judge(last: Look, before: Look, host: AuditHost, expected: t.Iterable[str]) 
         known.update(filter(None, (name, device.get("node_guid"), function)))
         live = "the host"
         if info["netns_mode"] == "exclusive" and not device["netns"]["initial"]:
-            live = _place(device, host.spaces)
+            live = _place(device, host)
         status, why = _status((device["index"], device["netns"]["inode"]), last.devices, before.devices)
         row = resource(KIND, name, desired=PLACE, live=live, status=status)
         rows.append({**row, "why": why, "node_guid": _guid(device)})

@@ -87,9 +87,12 @@ class Host:
 
 
 def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str, str | None] | None:
-    """The pod whose processes are in a namespace; name and namespace None if the kubelet has no log of it."""
+    """The pod whose processes are in a namespace; name and namespace None if the kubelet has no log of it.
+
+    A pod that sees the mount of a namespace, as thick Multus and dranet do, is not in it.
+    """
     for holder in space.holders:
-        uid = holder.pod and holder.pod.get("uid")
+        uid = holder.kind == "process" and holder.pod and holder.pod.get("uid")
         if uid:
             namespace, name = names.get(uid, (None, None))
             return {"namespace": namespace, "name": name, "uid": uid}

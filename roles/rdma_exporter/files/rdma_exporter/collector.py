@@ -329,10 +329,13 @@ class _Scrape:
                 error = errno.errorcode.get(answer["errno"], "other")
                 self._fail(place, "devices", error, "Could not look into %s: %s" % (name, answer["error"]))
 
+    @staticmethod
+    def _pod(space: Namespace) -> str | None:
+        """Return the UID of the pod whose processes are in a namespace; one that sees its mount is not in it."""
+        return next((holder.pod["uid"] for holder in space.holders if holder.kind == "process" and holder.pod), None)
+
     def _places(self, spaces: t.Sequence[Namespace], initial: int) -> dict[int, Place]:
-        uids = {
-            space.inode: next((holder.pod["uid"] for holder in space.holders if holder.pod), None) for space in spaces
-        }
+        uids = {space.inode: self._pod(space) for space in spaces}
         names = pods.names(self._settings.pod_logs) if any(uids.values()) else {}
         places = {}
         for space in spaces:

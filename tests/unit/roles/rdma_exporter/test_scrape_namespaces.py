@@ -29,7 +29,9 @@ IN_POD = {"netns": "pod", "pod_namespace": "ml", "pod_name": "train-0"}
 
 def space(inode: int, name: str | None = None, uid: str | None = None) -> Namespace:
     pod = {"uid": uid} if uid else None
-    return Namespace(inode, name, [Holder("process", f"/proc/{inode}/ns/net", inode, "", None, pod)], 1)
+    # A pod that sees the mount of a namespace, as dranet does, is not in it.
+    mount = Holder("mount", f"/run/netns/{inode}", 5, "dranet", None, {"uid": "of-dranet"})
+    return Namespace(inode, name, [mount, Holder("process", f"/proc/{inode}/ns/net", inode, "", None, pod)], 2)
 
 
 def device(name: str, index: int, **counters: int) -> dict[str, t.Any]:

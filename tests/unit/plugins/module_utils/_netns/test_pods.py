@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.pods import PodError, Process, first
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.pods import PodError, Process, claims, first
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
@@ -98,3 +98,26 @@ def test_what_is_missing_is_said(node: Node, prepare: t.Callable[[Node], t.Any],
 def test_what_is_no_pod(node: Node, name: str) -> None:
     with pytest.raises(PodError, match=f"'{name}' is not the name of a pod: write NAMESPACE/NAME"):
         node.first(name)
+
+
+# Of the kubelet 1.37.1, with a pod that has a claim.
+STATE = (
+    r'{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",\"ClaimInfoStateList\":[{'
+    r"\"ClaimUID\":\"0679a941-92d7-4962-b9f0-f7d6887b42f2\",\"ClaimName\":\"hold-1-rail0-nbvdn\",\"Namespace\":\"ml\","
+    r'\"PodUIDs\":{\"799c26a5-3e4b-40be-9029-526769ebe7fb\":{}},\"DriverState\":{\"dra.net\":{\"Devices\":null}}}]}",'
+    r'"Checksum":1599495379}'
+)
+
+
+def test_claims_of_pods(tmp_path: Path) -> None:
+    state = tmp_path / "dra_manager_state"
+    state.write_text(STATE)
+    assert claims(str(state)) == {"799c26a5-3e4b-40be-9029-526769ebe7fb": ["ml/hold-1-rail0-nbvdn"]}
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"Data": "{}"}', '{"Data": 1}', '{"Data": "[]"}'])
+def test_a_state_of_another_kubelet_has_no_claims(tmp_path: Path, text: str) -> None:
+    state = tmp_path / "dra_manager_state"
+    state.write_text(text)
+    assert claims(str(state)) == {}
+    assert claims(str(tmp_path / "none")) == {}

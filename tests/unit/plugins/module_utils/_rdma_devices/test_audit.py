@@ -41,6 +41,10 @@ class FakeHost(AuditHost):
         self.problem: str | None = None
         self.waited: list[int] = []
         self.netdevs: list[Card] = []
+        self.of_pods: dict[str, list[str]] = {}
+
+    def claims(self) -> dict[str, list[str]]:
+        return self.of_pods
 
     def system(self) -> tuple[bool, str | None]:
         return True, self.mode
@@ -91,6 +95,13 @@ def test_the_host_and_a_pod_may_have_a_device() -> None:
     host = FakeHost([(pod, rows("mlx5_0"))])
     assert judged(host) == [("mlx5_0", "in_sync", "pod ml/train-0", None), AT_HOME]
     assert host.waited == []
+
+
+def test_the_claim_by_which_a_pod_has_a_device_is_named() -> None:
+    host = FakeHost([(Namespace(POD, "cni-1", [PAUSE], 1), rows("mlx5_0"))])
+    host.of_pods = {UID: ["ml/train-0-rail0-x7k2p", "ml/train-0-gpu-4hk9q"], "other": ["ml/other"]}
+    live = "pod ml/train-0, by the claim ml/train-0-rail0-x7k2p, ml/train-0-gpu-4hk9q"
+    assert judged(host) == [("mlx5_0", "in_sync", live, None), AT_HOME]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.i
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
 UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
 BLUE_SPACE = Namespace(BLUE, "blue", [Holder("mount", "/run/netns/blue", 1, "systemd", None, None)], 1)
-MOUNT = Holder("mount", "/run/netns/cni-1", 1, "systemd", None, None)
+# As a pod sees it that has /run/netns of the host, such as thick Multus and dranet: that pod is not in the namespace.
+MOUNT = Holder("mount", "/run/netns/cni-1", 5, "dranet", None, {"uid": "of-dranet"})
 PAUSE = Holder("process", "/proc/9/ns/net", 9, "pause", None, {"uid": UID})
 OWN = [address_of("fe80::42:acff:fe11:2"), address_of("::ffff:10.90.0.1")]
 POD_SPACE = Namespace(POD, "cni-1", [MOUNT, PAUSE], 2)
