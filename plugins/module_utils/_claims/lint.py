@@ -283,7 +283,7 @@ def _configs(template: Template, nodes: t.Mapping[str, t.Sequence[Device]], arou
             for device in choose(request.name, ask, devices, around).devices
         }
         if drivers and config.driver not in drivers:
-            problem = "parameters for the driver %s are for %s, whose devices are of %s: nobody reads them"
+            problem = "parameters for the driver %s are for %s, whose devices are of %s, which does not read them"
             problem %= (config.driver, _requests([request.name for request in wanted]), some(sorted(drivers)))
             findings.append(
                 Finding("error", "wrong_driver", template.key, (), problem, "Name the driver of the devices")

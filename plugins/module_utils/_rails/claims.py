@@ -101,7 +101,7 @@ def _shape(shape: t.Any, known: t.Mapping[str, Rail]) -> Object:
     missing = [str(name) for name in whole["rails"] if name not in known]
     if missing:
         raise ClaimsError(
-            "Could not %s: the shape %s has %s, which is no rail of the plan (there are: %s)"
+            "Could not %s: the shape %s has %s, which the plan has no rail of (there are: %s)"
             % (DOING, shape["name"], ", ".join(missing), ", ".join(known) or "none")
         )
     return whole

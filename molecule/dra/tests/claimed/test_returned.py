@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import time
+import datetime
 import typing as t
 
 import pytest
@@ -28,19 +28,28 @@ def test_an_unprivileged_pod_opens_its_device(lab: podlab.PodLab) -> None:
     claims.until_back(lab, "gpu-1")
 
 
+def scheduled_after(lab: podlab.PodLab, name: str) -> float:
+    """Return how many seconds a pod waited until the scheduler had its devices."""
+    pod = lab.pod(name)
+    (condition,) = [row for row in pod["status"]["conditions"] if row["type"] == "PodScheduled"]
+    texts = pod["metadata"]["creationTimestamp"], condition["lastTransitionTime"]
+    created, scheduled = (datetime.datetime.fromisoformat(text) for text in texts)
+    return (scheduled - created).total_seconds()
+
+
 def test_the_next_pod_gets_it_without_waiting_for_a_minute(lab: podlab.PodLab) -> None:
-    """dranet looks again after secondary_network_dranet_poll_interval."""
+    """dranet looks again after secondary_network_dranet_poll_interval; its own default is a minute."""
     for name in ("one", "two"):
-        began = time.monotonic()
         with claims.pod_with_rail(lab, name, "gpu-2"):
             lab.ready(name)
-            took = time.monotonic() - began
+            waited = scheduled_after(lab, name)
             assert claims.links(lab, name) == [("rxe0", "rail0", "ACTIVE")]
-    assert took < 60
+    assert waited < 45
     claims.until_back(lab, "gpu-2")
 
 
 def test_a_killed_sandbox(lab: podlab.PodLab) -> None:
+    """That of dranet on this node is killed with it: until it is back, the kubelet tries again."""
     with claims.pod_with_rail(lab, "killed", "gpu-1", restartPolicy="Always"):
         lab.ready("killed")
         first = str(lab.pod("killed")["status"]["containerStatuses"][0]["containerID"])

@@ -98,7 +98,7 @@ REFUSED: list[tuple[Json, Json, str]] = [
     (BY_RESOURCE, [], "the rail rail0 is chosen by the resource nvidia.com/rail0 of a device plugin"),
     (EIGHT, [{"gpus": 8}], "a shape is a dictionary with a name"),
     (EIGHT, [{"name": "node", "gpu": 8}], "the shape node has gpu; it can have name, rails, gpus, gpu_class, align"),
-    (EIGHT, [{"name": "node", "rails": ["rail9"]}], "the shape node has rail9, which is no rail of the plan"),
+    (EIGHT, [{"name": "node", "rails": ["rail9"]}], "the shape node has rail9, which the plan has no rail of"),
     (EIGHT, [{"name": "rail0"}], "rail0 is the name of more than one template"),
 ]
 

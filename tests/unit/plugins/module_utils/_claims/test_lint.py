@@ -163,7 +163,7 @@ def test_parameters_for_a_driver_that_none_of_the_devices_has() -> None:
     (finding,) = check(raw, board("a")).findings
     assert finding.code == "wrong_driver"
     assert finding.problem == (
-        "parameters for the driver dra.net are for request gpu, whose devices are of gpu.nvidia.com: nobody reads them"
+        "parameters for the driver dra.net are for request gpu, whose devices are of gpu.nvidia.com, which does not read them"
     )
 
 
