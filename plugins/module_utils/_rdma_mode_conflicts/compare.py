@@ -158,6 +158,12 @@ def _monitors(view: ClusterSnapshot, node: str, acts: bool) -> t.Iterator[dict[s
         monitor = monitor_of(spec)
         if monitor and monitor.acts == acts:
             yield _row("DaemonSet", daemon_set, node, monitor.what, monitor.remedy)
+    for pod in view.pods:
+        owners = [owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or []]
+        if pod["spec"].get("nodeName") == node and not is_over(pod) and "DaemonSet" not in owners:
+            monitor = monitor_of(pod["spec"])
+            if monitor and monitor.acts == acts:
+                yield _row("Pod", pod, node, monitor.what, monitor.remedy)
 
 
 def monitors(view: ClusterSnapshot, mode: str) -> list[dict[str, t.Any]]:

@@ -202,7 +202,8 @@ def site(plane: Cluster, tmp_path: Path) -> Iterator[Site]:
 
 
 def rails() -> Json:
-    return play("rails", include(only="rails", secondary_network_rails_network="10.100.0.0/16"), hosts="gpu-*")
+    network = {"secondary_network_rails_network": "10.100.0.0/16"}
+    return play("rails", *(include(only=tasks, **network) for tasks in ("plan", "rails")), hosts="gpu-*")
 
 
 def labels(state: str = "present") -> Json:

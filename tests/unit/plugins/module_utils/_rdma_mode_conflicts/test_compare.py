@@ -240,3 +240,22 @@ def test_a_monitor_that_acts_conflicts_and_others_are_named() -> None:
     assert [(row["node"], row["name"]) for row in monitors(view, "exclusive")] == [("gpu-1", "node-exporter")]
     assert unknown == []
     assert (conflicts(view, "shared"), monitors(view, "shared")) == (([], []), [])
+
+
+def test_a_monitor_that_no_daemon_set_runs_is_named_by_its_pod() -> None:
+    def running(name: str, image: str, phase: str = "Running", **meta: Json) -> Json:
+        where = {"namespace": "monitoring", "name": name, **meta}
+        return {"metadata": where, "spec": {**spec(image=image), "nodeName": "gpu-1"}, "status": {"phase": phase}}
+
+    pods = [
+        running("alone", "nic-health-monitor"),
+        running("shows", "gpud"),
+        running("over", "nic-health-monitor", "Succeeded"),
+        running("counted", "nic-health-monitor", ownerReferences=[{"kind": "DaemonSet", "name": "x"}]),
+    ]
+    view = cluster_with()._replace(pods=pods)
+    rows, _unknown = conflicts(view, "exclusive")
+    assert [(row["node"], row["kind"], row["name"]) for row in rows] == [("gpu-1", "Pod", "alone")]
+    assert [(row["node"], row["kind"], row["name"]) for row in monitors(view, "exclusive")] == [
+        ("gpu-1", "Pod", "shows")
+    ]
