@@ -18,7 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
 DEFINITION = COLLECTION / "execution-environment.yml"
 # Import names of packages that have another one.
-PACKAGES = {"yaml": "pyyaml", "websocket": "websocket-client"}
+PACKAGES = {"celpy": "cel-python", "yaml": "pyyaml", "websocket": "websocket-client"}
 
 
 @pytest.fixture(scope="module")

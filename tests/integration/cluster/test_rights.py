@@ -95,8 +95,8 @@ def test_network(account: Account, tmp_path: Path) -> None:
     rails = {"secondary_network_rails_network": "10.100.0.0/16", "secondary_network_rails_namespace": "default"}
     label = {"node_labels_labels": {"schedule": "topology"}}
     plays = [
-        network.play("node", network.include()),
-        network.play("rails", network.include(only="rails", **rails), hosts="gpu-*"),
+        network.play("node", network.include(secondary_network_rails_namespace="default")),
+        network.play("rails", *(network.include(only=tasks, **rails) for tasks in ("plan", "rails")), hosts="gpu-*"),
         network.play("labels", role("node_labels", **label), hosts="gpu-*"),
     ]
     again = [{**play, "name": f"{play['name']} again"} for play in plays]
