@@ -95,7 +95,7 @@ _value:
 
 import typing as t
 
-from ..module_utils._rails import claims
+from ..module_utils._claims import rails as claims
 from ..plugin_utils._filter import ansible_errors
 
 

@@ -22,6 +22,10 @@ POSSIBLE, IMPOSSIBLE, UNKNOWN = "possible", "impossible", "unknown"
 _WAYS = 64
 
 
+# The devices of a node for each request, by its alternatives.
+Choices = t.Mapping[str, t.Sequence[t.Tuple[Ask, Choice]]]
+
+
 class Finding(t.NamedTuple):
     """One sentence about a template, and the nodes that it is true of; none: of the template by itself."""
 
@@ -47,14 +51,15 @@ class Result(t.NamedTuple):
 
 def check(template: Template, nodes: t.Mapping[str, t.Sequence[Device]], around: Surroundings) -> Result:
     """Check a template against the devices of nodes."""
-    problems = {name: _node(template, devices, around) for name, devices in nodes.items()}
+    choices = {name: _choices(template, devices, around) for name, devices in nodes.items()}
+    problems = {name: _node(template, devices, choices[name]) for name, devices in nodes.items()}
     statuses = {
         name: POSSIBLE if problem is None else IMPOSSIBLE if problem.known else UNKNOWN
         for name, problem in problems.items()
     }
     found = set(statuses.values())
     status = next((value for value in (POSSIBLE, UNKNOWN, IMPOSSIBLE) if value in found), UNKNOWN)
-    findings = _configs(template, nodes, around)
+    findings = _configs(template, list(choices.values()))
     for problem, names in _grouped(problems):
         level = "error" if status == IMPOSSIBLE else "warning"
         where = "on %s of %d nodes (%s), " % (len(names), len(nodes), some(names))
@@ -71,12 +76,15 @@ def _grouped(problems: t.Mapping[str, Problem | None]) -> list[tuple[Problem, tu
     return [(problem, tuple(names)) for problem, names in groups.items()]
 
 
-def _node(template: Template, devices: t.Sequence[Device], around: Surroundings) -> Problem | None:
-    """Return why a node has no devices for a template; None: it has."""
-    choices = {
+def _choices(template: Template, devices: t.Sequence[Device], around: Surroundings) -> Choices:
+    return {
         request.name: [(ask, choose(request.name, ask, devices, around)) for ask in request.asks]
         for request in template.requests
     }
+
+
+def _node(template: Template, devices: t.Sequence[Device], choices: Choices) -> Problem | None:
+    """Return why a node cannot satisfy a template, or None if it can."""
     for request in template.requests:
         problem = _impossible(request, choices[request.name])
         if problem is not None:
@@ -143,7 +151,7 @@ def _given_up() -> Problem:
 
 
 def _why(template: Template, slots: t.Sequence[Slot]) -> Problem:
-    """Return why there is no solution, where every request by itself has devices."""
+    """Return why requests that each have devices have no solution together."""
     short = _short(slots)
     if short is not None:
         return short
@@ -184,12 +192,7 @@ def _split(constraint: Constraint, bound: t.Sequence[Slot], template: Template, 
                 "attribute_missing",
                 "no device of request %s has the attribute %s (driver %s)"
                 % (slot.request, name, some(device.driver for device in slot.devices)),
-                _instead(
-                    template,
-                    slots,
-                    constraint.attribute,
-                    "Leave the constraint out, or take another driver",
-                ),
+                _instead(template, slots, constraint.attribute, "Leave the constraint out, or take another driver"),
             )
     values = {
         slot.request: some(device.attributes[name] for device in slot.devices if name in device.attributes)
@@ -265,7 +268,7 @@ def _shared(slots: t.Sequence[Slot], failed: t.Sequence[Constraint]) -> list[str
     return sorted(telling, key=lambda name: (name != ROOT, not name.startswith(COMMON + "/"), name))
 
 
-def _configs(template: Template, nodes: t.Mapping[str, t.Sequence[Device]], around: Surroundings) -> list[Finding]:
+def _configs(template: Template, nodes: t.Sequence[Choices]) -> list[Finding]:
     """Return what is wrong with parameters for drivers."""
     findings = []
     for config in template.configs:
@@ -278,9 +281,9 @@ def _configs(template: Template, nodes: t.Mapping[str, t.Sequence[Device]], arou
         drivers = {
             device.driver
             for request in wanted
-            for ask in request.asks
-            for devices in nodes.values()
-            for device in choose(request.name, ask, devices, around).devices
+            for choices in nodes
+            for _ask, choice in choices[request.name]
+            for device in choice.devices
         }
         if drivers and config.driver not in drivers:
             problem = "parameters for the driver %s are for %s, whose devices are of %s, which does not read them"

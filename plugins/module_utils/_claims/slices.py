@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .._kubernetes.manifests import allocated
+
 # Attributes that drivers share: k8s.io/dynamic-resource-allocation/deviceattribute.
 COMMON = "resource.kubernetes.io"
 ROOT = COMMON + "/pcieRoot"
@@ -114,7 +116,7 @@ def published(slices: t.Iterable[t.Mapping[str, t.Any]], names: t.Iterable[str])
                 chosen = raw if spec.get("perDeviceNodeSelection") else spec
                 if not chosen.get("nodeName") and not chosen.get("allNodes"):
                     text = "pool %s of %s is for nodes that a selector chooses, which is not looked at here"
-                    unknown[""] = [*{*unknown.get("", []), text % (pool, driver)}]
+                    unknown[""] = list(dict.fromkeys([*unknown.get("", []), text % (pool, driver)]))
                     continue
                 for name in [chosen["nodeName"]] if chosen.get("nodeName") else list(nodes):
                     if name in nodes:
@@ -127,8 +129,7 @@ def in_use(claims: t.Iterable[t.Mapping[str, t.Any]]) -> dict[tuple[str, str, st
     held: dict[tuple[str, str, str], str] = {}
     for claim in claims:
         meta = claim.get("metadata") or {}
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        for row in (allocation.get("devices") or {}).get("results") or []:
+        for row in allocated(claim):
             key = (str(row.get("driver")), str(row.get("pool")), str(row.get("device")))
             held[key] = "%s/%s" % (meta.get("namespace"), meta.get("name"))
     return held

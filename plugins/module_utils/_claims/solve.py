@@ -92,7 +92,7 @@ def same(one: t.Any, other: t.Any) -> bool:
 
 
 def solve(slots: t.Sequence[Slot], constraints: t.Sequence[Constraint]) -> list[Device] | None:
-    """Return a device for each slot, in their order; None: there is no solution. Raises TooMany."""
+    """Return a device for each slot, in order, or None without a solution. Raises TooMany."""
     return _Search(slots, constraints).run() if most(slots) == len(slots) else None
 
 

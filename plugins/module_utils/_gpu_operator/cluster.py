@@ -14,6 +14,7 @@ import typing as t
 
 from .._kubernetes import client as kubernetes
 from .._kubernetes.client import ApiError, Client, Object
+from .._kubernetes.manifests import allocated
 from .compare import Key
 
 CRD = "apiextensions.k8s.io/v1"
@@ -185,10 +186,9 @@ class Cluster:
         claims = self.client.items(kubernetes.path(kind, "resourceclaims"), "Listing the ResourceClaims for GPUs") or []
         result = {}
         for claim in claims:
-            status = claim.get("status") or {}
-            devices = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+            devices = allocated(claim)
             if any(device.get("driver") == _DRA_DRIVER and not device.get("adminAccess") for device in devices):
-                for user in status.get("reservedFor") or []:
+                for user in claim["status"].get("reservedFor") or []:
                     result[str(user["uid"])] = "ResourceClaim %s" % claim["metadata"]["name"]
         return result
 

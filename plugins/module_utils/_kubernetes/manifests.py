@@ -199,6 +199,12 @@ def secrets(objects: t.Iterable[t.Any]) -> set[str]:
     return {text for text in texts if len(text) > 3}
 
 
+def allocated(claim: t.Mapping[str, t.Any]) -> list[Object]:
+    """Return the devices of a ResourceClaim, each with its driver, pool and device (DeviceRequestAllocationResult)."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or []
+
+
 def owner_of(raw: Object) -> str | None:
     return (raw["metadata"].get("labels") or {}).get(OWNER)
 
@@ -209,6 +215,7 @@ __all__ = (
     "Kind",
     "Kinds",
     "ObjectsError",
+    "allocated",
     "bare",
     "items",
     "load",

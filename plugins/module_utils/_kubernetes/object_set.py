@@ -17,7 +17,7 @@ from .._decision import DRIFT, IN_SYNC, Decision, resource
 from . import client as kubernetes
 from .auth import ApiError
 from .client import OWNER, Client, Object
-from .manifests import DEFINITION, Item, Kind, Kinds, ObjectsError, bare, items, load, owner_of, show
+from .manifests import DEFINITION, Item, Kind, Kinds, ObjectsError, allocated, bare, items, load, owner_of, show
 
 # With one of these everything that is in it goes too.
 CONTAINERS = ("Namespace", DEFINITION)
@@ -236,18 +236,16 @@ class Set:
             return
         place = kubernetes.path("resource.k8s.io/v1", "resourceclaims")
         claims = self.client.items(place, "Listing the ResourceClaims, of which the driver %s must have none" % driver)
-        users = ["%(namespace)s/%(name)s" % claim["metadata"] for claim in claims or [] if driver in drivers_of(claim)]
+        users = [
+            "%(namespace)s/%(name)s" % claim["metadata"]
+            for claim in claims or []
+            if any(device.get("driver") == driver for device in allocated(claim))
+        ]
         if users:
             raise ObjectsError(
                 "Removing %s: %d claims have devices of the driver %s, and their pods cannot end without it: %s. "
                 "Delete these pods first. Nothing was removed" % (item.text, len(users), driver, ", ".join(users[:4]))
             )
-
-
-def drivers_of(claim: Object) -> set[str]:
-    """Return the drivers whose devices a ResourceClaim has."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    return {str(result.get("driver")) for result in (allocation.get("devices") or {}).get("results") or []}
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:

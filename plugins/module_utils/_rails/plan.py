@@ -219,7 +219,7 @@ class Options(t.NamedTuple):
 def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
     """Return the plan: rails, attachments for the module network_attachment, expected pods, and a table to show.
 
-    Without a network there are no ranges, and no attachments: pods get rails by claims, with the host's addresses.
+    Without a network, the plan has no ranges and no attachments. Pods then claim rails with the host's addresses.
     """
     if not isinstance(info, t.Mapping) or not info:
         raise rails_ports.RailsTypeError(

@@ -154,16 +154,15 @@ def _daemon_sets(view: ClusterSnapshot, node: str) -> t.Iterator[tuple[Object, O
 
 def _monitors(view: ClusterSnapshot, node: str, acts: bool) -> t.Iterator[dict[str, t.Any]]:
     """Yield what looks at the devices of a node's host: those that act on what they see, or those that only show it."""
-    for daemon_set, spec in _daemon_sets(view, node):
-        monitor = monitor_of(spec)
-        if monitor and monitor.acts == acts:
-            yield _row("DaemonSet", daemon_set, node, monitor.what, monitor.remedy)
+    runs = [("DaemonSet", daemon_set, spec) for daemon_set, spec in _daemon_sets(view, node)]
     for pod in view.pods:
         owners = [owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or []]
         if pod["spec"].get("nodeName") == node and not is_over(pod) and "DaemonSet" not in owners:
-            monitor = monitor_of(pod["spec"])
-            if monitor and monitor.acts == acts:
-                yield _row("Pod", pod, node, monitor.what, monitor.remedy)
+            runs.append(("Pod", pod, pod["spec"]))
+    for kind, body, spec in runs:
+        monitor = monitor_of(spec)
+        if monitor and monitor.acts == acts:
+            yield _row(kind, body, node, monitor.what, monitor.remedy)
 
 
 def monitors(view: ClusterSnapshot, mode: str) -> list[dict[str, t.Any]]:

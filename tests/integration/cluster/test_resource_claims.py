@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claim templates on a real API server, with devices that nobody drives; kube-scheduler judges the same claims."""
+"""Claim templates on a real API server, with made-up devices; kube-scheduler judges the same claims."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_rule_taints_devices(own_cluster: Cluster, namespace: str) -> None:
         own_cluster.kubectl("delete", "devicetaintrule", "loose")
 
 
-def test_an_account_without_rights_is_told_which(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_missing_right_is_named(own_cluster: Cluster, tmp_path: Path) -> None:
     options = options_of("resource_claim_template_info", templates=[boards.template(boards.rail(0))])
     with pytest.raises(FabricError, match="resourceslices"):
         manage(options, True, client(own_cluster.user("nobody")))

@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import typing as t
 
-from .ports import RailsError, RailsTypeError, brief
+from .._rails.ports import RailsError, RailsTypeError, brief
+from .dranet import DRIVER
+from .slices import ROOT
 
 DOING = "claim the rails"
-DRIVER = "dra.net"
-# What a PCIe device and a GPU that sit together have in common (k8s.io/dynamic-resource-allocation/deviceattribute).
-ROOT = "resource.kubernetes.io/pcieRoot"
 _SHAPE: dict[str, t.Any] = {
     "name": "",
     "rails": [],
@@ -164,4 +163,4 @@ def _template(shape: t.Mapping[str, t.Any], known: t.Mapping[str, Rail], options
     }
 
 
-__all__ = ("DRIVER", "ROOT", "ClaimsError", "Options", "plan")
+__all__ = ("ClaimsError", "Options", "plan")
