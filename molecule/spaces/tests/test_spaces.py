@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Faults between 32 nodes that are network namespaces of one machine: each is blamed, and nothing else is, ten times of ten.
 
+An emulated machine has one processor. Two of them have the same fabric each, and give half of the verdicts.
+
 What is measured, judged and measured again is the collection's own, by the same code as the role's. Only Ansible is missing,
 which would take minutes for a round on an emulated machine (spaces.py).
 """
@@ -9,6 +11,7 @@ which would take minutes for a round on an emulated machine (spaces.py).
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import itertools
 import json
 import os
@@ -98,20 +101,47 @@ class Spaces:
         return judge(self.nodes, results, request, SHARE, "", limits={"min_of_best": SHARE})
 
 
+class Fabrics:
+    """The same nodes on each machine."""
+
+    def __init__(self, machines: t.Iterable[Host]) -> None:
+        self.spaces = [Spaces(machine) for machine in machines]
+
+    def on_each(self, action: t.Callable[[Spaces], t.Any]) -> list[t.Any]:
+        """Do it on all machines at once."""
+        with concurrent.futures.ThreadPoolExecutor(len(self.spaces)) as pool:
+            return list(pool.map(action, self.spaces))
+
+    def execute(self, commands: list[str]) -> None:
+        self.on_each(lambda spaces: spaces.machine.check_output("; ".join(commands)))
+
+    def reports(self, times: int) -> list[Json]:
+        parts = self.on_each(lambda spaces: [spaces.report() for _ in range(times // len(self.spaces))])
+        reports = list(itertools.chain.from_iterable(parts))
+        assert len(reports) == times
+        return reports
+
+
 @pytest.fixture(scope="module")
-def spaces(nodes: dict[str, Host], tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Spaces]:
-    machine = nodes["gpu-1"]
+def fabrics(nodes: dict[str, Host], tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fabrics]:
     archive = tmp_path_factory.mktemp("spaces") / "code.tar"
     with tarfile.open(archive, "w") as tar:
         for path in (*(COLLECTION / "plugins/module_utils").rglob("*.py"), Path(__file__).with_name("spaces.py")):
             tar.add(path, f"ansible_collections/rdmaops/gpu_fabric/{path.relative_to(COLLECTION)}")
-    machine.ansible("copy", f"src={archive} dest=/root/spaces.tar", check=False)
-    machine.check_output("mkdir -p /root/spaces; tar -C /root/spaces -xf /root/spaces.tar")
-    result = Spaces(machine)
-    result.call("create", str(NODES), str(RAILS))
+
+    def create(spaces: Spaces) -> None:
+        spaces.machine.ansible("copy", f"src={archive} dest=/root/spaces.tar", check=False)
+        spaces.machine.check_output("mkdir -p /root/spaces; tar -C /root/spaces -xf /root/spaces.tar")
+        spaces.call("create", str(NODES), str(RAILS))
+
+    def remove(spaces: Spaces) -> None:
+        spaces.call("remove")
+        spaces.machine.check_output("rm -r /root/spaces /root/spaces.tar")
+
+    result = Fabrics(nodes.values())
+    result.on_each(create)
     yield result
-    result.call("remove")
-    machine.check_output("rm -r /root/spaces /root/spaces.tar")
+    result.on_each(remove)
 
 
 class Fault(t.NamedTuple):
@@ -173,13 +203,13 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_blamed_and_nothing_else(spaces: Spaces, name: str) -> None:
+def test_a_fault_is_blamed_and_nothing_else(fabrics: Fabrics, name: str) -> None:
     fault = FAULTS[name]
-    spaces.machine.check_output("; ".join(fault.cause))
+    fabrics.execute(fault.cause)
     try:
-        reports = [spaces.report() for _ in range(TIMES)]
+        reports = fabrics.reports(TIMES)
     finally:
-        spaces.machine.check_output("; ".join(fault.remove))
+        fabrics.execute(fault.remove)
     verdicts = [
         [(suspect["kind"], suspect["node"] or suspect["pair"], suspect["rail"]) for suspect in report["suspects"]]
         for report in reports
@@ -187,11 +217,11 @@ def test_a_fault_is_blamed_and_nothing_else(spaces: Spaces, name: str) -> None:
     assert verdicts == [[fault.blamed]] * TIMES, [report["reasons"] for report in reports]
 
 
-def test_a_healthy_fabric_on_a_busy_machine_never_fails(spaces: Spaces) -> None:
-    """The processors of this machine are busy, too, on which the emulated one runs."""
+def test_a_healthy_fabric_on_a_busy_machine_never_fails(fabrics: Fabrics) -> None:
+    """The processors of this machine are busy, too, on which the emulated ones run."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
-        reports = [spaces.report() for _ in range(HEALTHY)]
+        reports = fabrics.reports(HEALTHY)
     finally:
         for process in busy:
             process.kill()
