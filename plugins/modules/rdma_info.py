@@ -172,7 +172,8 @@ devices:
       type: list
       elements: str
     pod:
-      description: Pod whose processes are in that namespace - C(namespace), C(name), C(uid) - or null.
+      description:
+        - Pod whose processes are in that namespace - C(namespace), C(name), C(uid) and C(claims), the C(NAMESPACE/NAME) of its ResourceClaims - or null.
       type: dict
     can_change_netns:
       description: Whether the driver allows the device to move to another network namespace. Null if unknown.

@@ -173,6 +173,9 @@ class _Rdma(info.Host):
     def pods(self) -> dict[str, tuple[str, str]]:
         return self.host.pods
 
+    def claims(self) -> dict[str, list[str]]:
+        return {}
+
 
 class _Mode(model.Host):
     def __init__(self, host: Recorded, root: Path) -> None:

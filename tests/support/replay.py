@@ -147,6 +147,9 @@ class RdmaHost(audit.AuditHost):
     def pods(self) -> dict[str, tuple[str, str]]:
         return {uid: (namespace, name) for uid, (namespace, name) in self.recorded["pods"].items()}
 
+    def claims(self) -> dict[str, list[str]]:
+        return {}
+
 
 def _namespace(row: Json) -> Namespace:
     holders = [

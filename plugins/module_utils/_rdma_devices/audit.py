@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, resource
-from .._netns import pods, walk
+from .._netns import walk
 from .._rdma import devices, pci_netdevs
 from .._rdma.pci_netdevs import Netdev
 from .info import Host, gather_info, pod_of, pod_text
@@ -47,9 +47,6 @@ class AuditHost(Host):
     def __init__(self) -> None:
         self.spaces: dict[int, Namespace] = {}
         self.cards: list[Card] = []
-
-    def claims(self) -> dict[str, list[str]]:
-        return pods.claims()
 
     def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         result = super().other_namespaces()

@@ -85,6 +85,9 @@ class Host:
     def pods(self) -> dict[str, tuple[str, str]]:
         return pods.names()
 
+    def claims(self) -> dict[str, list[str]]:
+        return pods.claims()
+
 
 def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str, str | None] | None:
     """The pod whose processes are in a namespace; name and namespace None if the kubelet has no log of it.
@@ -152,7 +155,10 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
         if any(device["netns"]["initial"] and device["driver"] for device in result)
         else None
     )
+    claims = host.claims() if any(device["pod"] for device in result) else {}
     for device in result:
+        if device["pod"]:
+            device["pod"] = {**device["pod"], "claims": claims.get(device["pod"]["uid"], [])}
         moved = not device["netns"]["initial"] and mode == "exclusive"
         can, source = drivers.ability(device["driver"], moved, able)
         device["can_change_netns"], device["can_change_netns_source"] = can, source

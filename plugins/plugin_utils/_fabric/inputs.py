@@ -142,6 +142,7 @@ def _node(name: str, node: t.Any) -> Json:
         "problems": _texts(node.get("problems"), where + ".problems"),
         "busy": _texts(node.get("busy"), where + ".busy"),
         "pod": _text(node.get("pod"), where + ".pod"),
+        "claims": _texts(node.get("claims"), where + ".claims"),
         "leaf": _text(node.get("leaf"), where + ".leaf"),
         "gpus": _count(node.get("gpus"), where + ".gpus"),
         "checks": _checks(node.get("checks"), where + ".checks"),

@@ -244,7 +244,8 @@ def _title(entry: Json) -> str:
 
 def _node(node: Json) -> Node:
     notes = [] if node["reachable"] else ["not reachable"]
-    notes += ["pod " + node["pod"]] if node["pod"] else []
+    by = ", by the claim " + ", ".join(node["claims"]) if node["claims"] else ""
+    notes += ["pod " + node["pod"] + by] if node["pod"] else []
     notes += [*node["problems"], *("left alone: " + why for why in node["busy"])]
     return Node(node["name"], node["verdict"], notes, [_port(port) for port in node["rails"]])
 

@@ -55,6 +55,7 @@ class Settings(t.NamedTuple):
     total: float = TIMEOUT
     expected: tuple[str, ...] = ()
     pod_logs: str = pods.LOGS
+    claims: str = pods.CLAIMS
     open_files: int = 512
 
 
@@ -66,6 +67,7 @@ class Place(t.NamedTuple):
     pod_namespace: str = ""
     pod_name: str = ""
     pod_uid: str = ""
+    claims: str = ""
 
 
 class Problem(t.NamedTuple):
@@ -337,6 +339,7 @@ class _Scrape:
     def _places(self, spaces: t.Sequence[Namespace], initial: int) -> dict[int, Place]:
         uids = {space.inode: self._pod(space) for space in spaces}
         names = pods.names(self._settings.pod_logs) if any(uids.values()) else {}
+        claims = pods.claims(self._settings.claims) if any(uids.values()) else {}
         places = {}
         for space in spaces:
             uid = uids[space.inode]
@@ -345,7 +348,8 @@ class _Scrape:
             elif uid is None:
                 places[space.inode] = Place(OTHER, space.name or "")
             else:
-                places[space.inode] = Place(POD, space.name or "", *names.get(uid, ("", "")), uid)
+                text = ",".join(sorted(claims.get(uid, ())))
+                places[space.inode] = Place(POD, space.name or "", *names.get(uid, ("", "")), uid, text)
         return places
 
     def _add(self, place: Place, answer: t.Mapping[str, t.Any]) -> None:

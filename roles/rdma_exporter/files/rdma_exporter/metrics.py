@@ -96,6 +96,7 @@ class Render:
             info[name] = device[name] or ""
         info.update(netns=place.kind, netns_name=place.name)
         info.update(pod_namespace=place.pod_namespace, pod_name=place.pod_name, pod_uid=place.pod_uid)
+        info["claims"] = place.claims
         self.families.gauge("rdma_device_info", "What a device is, and where. The value is always 1", 1, labels(info))
         base = {"netns": place.kind, "pod_namespace": place.pod_namespace, "pod_name": place.pod_name}
         where = labels({"device": device["name"], **base})

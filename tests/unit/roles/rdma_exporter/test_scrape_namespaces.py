@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import typing as t
 from pathlib import Path
 
@@ -50,7 +51,8 @@ class Node:
         self.own = INITIAL
         logs = tmp_path / "pods"
         (logs / f"ml_train-0_{UID}").mkdir(parents=True)
-        self.site = Site(tree, pod_logs=str(logs))
+        self.claims = tmp_path / "dra_manager_state"
+        self.site = Site(tree, pod_logs=str(logs), claims=str(self.claims))
         monkeypatch.setattr(nldev, "sys_get", lambda: nldev.SystemInfo("exclusive", True, False, True))
         monkeypatch.setattr(collector, "look", lambda *arguments: {"devices": self.host, "unreadable": []})
         monkeypatch.setattr(
@@ -90,6 +92,22 @@ def test_devices_of_pods(machine: Node) -> None:
         row["netns"]: series.value("rdma_network_namespaces", **row) for row in series.labels("rdma_network_namespaces")
     }
     assert kinds == {"host": 1, "pod": 2, "other": 1}
+
+
+def test_the_claims_of_a_pod(machine: Node) -> None:
+    machine.spaces = [space(7, uid=UID), space(9, uid="other")]
+    machine.has(7, device("mlx5_1", 1))
+    machine.has(9, device("mlx5_3", 3))
+    rows = [
+        {"ClaimName": "train-0-rail1-x7k2p", "Namespace": "ml", "PodUIDs": {UID: {}}},
+        {"ClaimName": "train-0-rail0-4hk9q", "Namespace": "ml", "PodUIDs": {UID: {}}},
+    ]
+    machine.claims.write_text(json.dumps({"Data": json.dumps({"ClaimInfoStateList": rows})}))
+    series = machine.site.scrape()
+    assert {row["device"]: row.get("claims") for row in series.labels("rdma_device_info")} == {
+        "mlx5_1": "ml/train-0-rail0-4hk9q,ml/train-0-rail1-x7k2p",
+        "mlx5_3": None,
+    }
 
 
 def test_network_devices_of_pods_that_have_rdma_devices(machine: Node) -> None:

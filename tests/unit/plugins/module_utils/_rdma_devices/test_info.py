@@ -72,11 +72,14 @@ class FakeHost(Host):
     def pods(self) -> dict[str, tuple[str, str]]:
         return self.logs
 
+    def claims(self) -> dict[str, list[str]]:
+        return {UID: ["ml/train-0-rail0-x7k2p"], "other": ["ml/other"]}
+
 
 def test_all_namespaces() -> None:
     result = gather_info(["gids"], True, FakeHost())
     assert result["netns_mode"] == "exclusive"
-    pod = {"namespace": "ml", "name": "train-0", "uid": UID}
+    pod = {"namespace": "ml", "name": "train-0", "uid": UID, "claims": ["ml/train-0-rail0-x7k2p"]}
     assert [(device["name"], device["netns"], device["pod"]) for device in result["devices"]] == [
         ("mlx5_0", {"inode": POD, "name": "cni-1", "initial": False}, pod),
         ("mlx5_1", {"inode": BLUE, "name": "blue", "initial": False}, None),
@@ -95,7 +98,8 @@ def test_all_namespaces() -> None:
 def test_a_pod_without_a_log_has_its_uid() -> None:
     host = FakeHost()
     host.logs = {}
-    assert gather_info([], True, host)["devices"][0]["pod"] == {"namespace": None, "name": None, "uid": UID}
+    pod = gather_info([], True, host)["devices"][0]["pod"]
+    assert (pod["namespace"], pod["name"], pod["uid"]) == (None, None, UID)
 
 
 @pytest.mark.parametrize("mode", ["shared", None])
@@ -149,7 +153,8 @@ def port(number: int, netdev: str | None, gids: t.Any, link_layer: str = "Ethern
 def test_a_pod_in_exclusive_mode_has_what_is_in_its_namespace() -> None:
     result = gather_info([], False, FakeHost(), "ml/train-0")
     (device,) = result["devices"]
-    assert (device["name"], device["pod"]) == ("mlx5_0", {"namespace": "ml", "name": "train-0", "uid": UID})
+    pod = {"namespace": "ml", "name": "train-0", "uid": UID, "claims": ["ml/train-0-rail0-x7k2p"]}
+    assert (device["name"], device["pod"]) == ("mlx5_0", pod)
     assert device["netns"] == {"inode": POD, "name": None, "initial": False}
     assert device["can_change_netns"] is True
     assert result["unreadable"] == [

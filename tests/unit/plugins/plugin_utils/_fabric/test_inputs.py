@@ -76,11 +76,12 @@ def test_what_is_refused(path: str, value: Json, message: str) -> None:
 
 def test_empty_texts_say_nothing() -> None:
     fabric = Fabric("ab", 1).port("a", 0, netdev="")
-    fabric.nodes["a"].update(problems=[None, "", "mlx5_1 cannot be read"], busy=[""], pod="")
+    fabric.nodes["a"].update(problems=[None, "", "mlx5_1 cannot be read"], busy=[""], pod="", claims=["", "ml/a"])
     report = fabric.report()
     assert report["reasons"] == ["node a: mlx5_1 cannot be read"]
     node = report["nodes"][0]
     assert (node["problems"], node["busy"], node["pod"]) == (["mlx5_1 cannot be read"], [], None)
+    assert node["claims"] == ["ml/a"]
     assert node["rails"][0]["netdev"] is None
 
 

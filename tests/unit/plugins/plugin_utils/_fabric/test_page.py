@@ -42,7 +42,7 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     nodes: Json = {name: {**free, "rails": [{"rail": rail, **port} for rail in range(rails)]} for name in names}
     first = nodes[names[0]]
     check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}
-    first.update(problems=[text], busy=[text], pod=text, checks=[check])
+    first.update(problems=[text], busy=[text], pod=text, claims=[text], checks=[check])
     first["rails"][0].update(device=text, netdev=text, state=text, protocol=text)
     pairs = pairs_of(names) if pairs is None else pairs
     results = good_results(pairs, rails, 380.0)
