@@ -21,12 +21,13 @@ NAME = "lab.invalid/training:1"
 ROLE = config.REPOSITORY / "roles" / "training_image"
 # The index of Python packages has no build for CPUs alone.
 BASE = ("python3-torch", "python3-torchvision")
-# What the role installs for the fabric's tests, less headers and what wants Perl.
+# What the role installs for the fabric's tests, less headers and what wants Perl; and mpirun.
 PACKAGES = (
     "ibverbs-providers",
     "ibverbs-utils",
     "iproute2",
     "iputils-ping",
+    "openmpi-bin",
     "openssh-client",
     "openssh-server",
     "perftest",

@@ -23,7 +23,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environmen
 EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 NAMESPACE = "ml"
 NODES = ("gpu-1", "gpu-2")
-# The card of rail0, and how long an emulated node may take for a pod.
+# The attachment of rail0, its card, and how long an emulated node may take for a pod.
+RAIL = "default/rail0"
 CARD = "0000:00:04.0"
 POD_S = 300
 
@@ -79,8 +80,8 @@ class PodLab:
         return sorted(link["ifname"] for link in json.loads(self.nodes[node].check_output("rdma -j link")))
 
     @contextlib.contextmanager
-    def run_pod(self, name: str, node: str, *, rail: bool, **spec: t.Any) -> t.Iterator[None]:
-        """A pod that sleeps; it is deleted at the end."""
+    def run_pod(self, name: str, node: str, rail: str = "", **spec: t.Any) -> t.Iterator[None]:
+        """A pod that sleeps, with the attachment of a rail if one is named; it is deleted at the end."""
         container = {
             "name": "main",
             "image": self.image,
@@ -94,7 +95,7 @@ class PodLab:
             "kind": "Pod",
             "metadata": {
                 "name": name,
-                "annotations": {"k8s.v1.cni.cncf.io/networks": "default/rail0"} if rail else {},
+                "annotations": {"k8s.v1.cni.cncf.io/networks": rail} if rail else {},
             },
             "spec": {
                 "nodeName": node,
@@ -128,7 +129,7 @@ class PodLab:
             return self.cluster.kubectl("logs", name, "-n", NAMESPACE).split()
 
         try:
-            with self.run_pod(name, node, rail=False, hostNetwork=True, container=container, volumes=[volume]):
+            with self.run_pod(name, node, hostNetwork=True, container=container, volumes=[volume]):
                 self.ready(name)
                 self.wait("it has looked three times", lambda: len(answers()) == 3)
                 yield answers()

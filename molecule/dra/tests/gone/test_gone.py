@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.molecule.dra.tests import claims
+from ansible_collections.rdmaops.gpu_fabric.molecule.dra.tests import ways
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 
@@ -21,4 +21,4 @@ def test_nothing_is_left_in_the_cluster(lab: podlab.PodLab, kind: str) -> None:
 
 @pytest.mark.parametrize("node", podlab.NODES)
 def test_the_devices_are_on_the_host(lab: podlab.PodLab, node: str) -> None:
-    claims.until_back(lab, node)
+    ways.until_back(lab, node)

@@ -66,7 +66,7 @@ def test_secrets_are_encrypted_and_who_reads_them_is_logged(lab: podlab.PodLab, 
 def test_services_names_and_the_way_between_nodes(lab: podlab.PodLab) -> None:
     """kube-proxy, CoreDNS and the bridges: a pod reaches the API server by its name, and a pod on the other node."""
     lab.cluster.kubectl("create", "namespace", podlab.NAMESPACE, check=False)
-    with lab.run_pod("first", "gpu-1", rail=False), lab.run_pod("second", "gpu-2", rail=False):
+    with lab.run_pod("first", "gpu-1"), lab.run_pod("second", "gpu-2"):
         lab.ready("first", "second")
         code = "import socket; print(socket.gethostbyname('kubernetes.default.svc.cluster.local'))"
         assert lab.inside("first", "python3", "-c", code).strip() == "10.96.0.1"

@@ -66,7 +66,7 @@ def scraping(address: str) -> t.Iterator[t.Callable[[], int]]:
 
 def test_scrapes_do_not_keep_the_device_of_a_pod_that_is_deleted(lab: podlab.PodLab) -> None:
     """With a grace period the object goes last, after the sandbox: SyncTerminatedPod() in kubernetes' pkg/kubelet/kubelet.go."""
-    with lab.run_pod("watched", "gpu-2", rail=True, terminationGracePeriodSeconds=1):
+    with lab.run_pod("watched", "gpu-2", rail=podlab.RAIL, terminationGracePeriodSeconds=1):
         lab.ready("watched")
         lab.wait("the device is in the pod", lambda: lab.names_on_host("gpu-2") == ["rxe1"])
         with scraping("10.91.0.2") as answered:
@@ -93,7 +93,7 @@ def test_a_pod_whose_sandbox_is_killed_gets_its_device_again(lab: podlab.PodLab)
     def container() -> str:
         return str(lab.pod("again")["status"]["containerStatuses"][0].get("containerID"))
 
-    with lab.run_pod("again", "gpu-1", rail=True, restartPolicy="Always"):
+    with lab.run_pod("again", "gpu-1", rail=podlab.RAIL, restartPolicy="Always"):
         lab.ready("again")
         lab.wait("the device is in the pod", lambda: [link["ifname"] for link in lab.devices("again")] == ["rxe0"])
         assert at_start("again") == ["rxe0"]

@@ -26,7 +26,7 @@ def test_check_mode_where_no_pod_exists_yet(lab: podlab.PodLab) -> None:
 def test_with_the_limit_of_the_distribution_registering_fails(lab: podlab.PodLab) -> None:
     """A pod with the host's network has the host's devices, and its container the runtime's RLIMIT_MEMLOCK."""
     node = "gpu-1"
-    with lab.run_pod("low", node, rail=False, hostNetwork=True, container={"securityContext": podlab.AS_USER}):
+    with lab.run_pod("low", node, hostNetwork=True, container={"securityContext": podlab.AS_USER}):
         lab.ready("low")
         limits = lab.inside("low", "grep", "Max locked memory", "/proc/1/limits").split()
         assert limits[3] == "8388608", limits

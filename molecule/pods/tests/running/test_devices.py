@@ -38,7 +38,7 @@ def test_programs_of_the_pod_can_open_it(lab: podlab.PodLab, pod: str) -> None:
 def test_a_user_may_lock_as_much_memory_as_rdma_needs(lab: podlab.PodLab) -> None:
     """The same pod as before the runtime received its drop-in, on the rail that is the host's."""
     node = node_of(lab, "hold-0")
-    with lab.run_pod("high", node, rail=False, hostNetwork=True, container={"securityContext": podlab.AS_USER}):
+    with lab.run_pod("high", node, hostNetwork=True, container={"securityContext": podlab.AS_USER}):
         lab.ready("high")
         assert "unlimited" in lab.inside("high", "grep", "Max locked memory", "/proc/1/limits")
         check = lab.memlock("ml/high", device="rxe1")
@@ -55,7 +55,7 @@ def test_it_is_reported_whose_device_it_is(lab: podlab.PodLab, pod: str) -> None
 
 def test_a_second_pod_that_wants_it_is_refused_with_the_holders_name(lab: podlab.PodLab) -> None:
     node = node_of(lab, "hold-0")
-    with lab.run_pod("other", node, rail=False):
+    with lab.run_pod("other", node):
         lab.ready("other")
         refused = lab.module(node, "rdma_device", name="rxe0", pod="ml/other")
         assert refused["failed"]
@@ -70,7 +70,7 @@ def test_a_second_pod_that_wants_it_is_refused_with_the_holders_name(lab: podlab
 
 def test_a_second_pod_that_wants_its_card_does_not_start(lab: podlab.PodLab) -> None:
     node = node_of(lab, "hold-0")
-    with lab.run_pod("greedy", node, rail=True):
+    with lab.run_pod("greedy", node, rail=podlab.RAIL):
 
         def reported() -> bool:
             selector = "involvedObject.name=greedy"

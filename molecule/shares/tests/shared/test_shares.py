@@ -37,7 +37,7 @@ def test_every_rdma_device_has_a_umad_device(lab: podlab.PodLab, node: str) -> N
 
 def test_an_unprivileged_pod_opens_the_device_that_it_asked_for(lab: podlab.PodLab) -> None:
     container = {**PLAIN, "resources": {"limits": {RESOURCE: "1"}}, "command": ["sleep", "infinity"]}
-    with lab.run_pod("share", "gpu-1", rail=False, container=container):
+    with lab.run_pod("share", "gpu-1", container=container):
         lab.ready("share")
         assert lab.inside("share", "ls", "/dev/infiniband").split() == ["rdma_cm", "umad0", "uverbs0"]
         output = lab.inside("share", "ibv_devinfo", "-d", "rxe0")
@@ -45,7 +45,7 @@ def test_an_unprivileged_pod_opens_the_device_that_it_asked_for(lab: podlab.PodL
 
 
 def test_a_pod_that_asked_for_none_has_none(lab: podlab.PodLab) -> None:
-    with lab.run_pod("none", "gpu-1", rail=False, container={**PLAIN, "command": ["sleep", "infinity"]}):
+    with lab.run_pod("none", "gpu-1", container={**PLAIN, "command": ["sleep", "infinity"]}):
         lab.ready("none")
         assert "infiniband" not in lab.inside("none", "ls", "/dev").split()
 

@@ -4,25 +4,14 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
+from ansible_collections.rdmaops.gpu_fabric.molecule.training.tests import results
 from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
 
 TRAIN = "rdmaops.gpu_fabric.train"
 IMAGE = "lab.invalid/ml/training"
 # In the log of a worker, which runs sshd.
 LOGIN = "Accepted publickey for root"
-
-
-@pytest.fixture(scope="module")
-def result() -> podlab.Json:
-    (log,) = (podlab.EPHEMERAL / "logs").glob("train-launcher-*.log")
-    (line,) = [line for line in log.read_text().splitlines() if line.startswith("RESULT ")]
-    values: podlab.Json = json.loads(line.removeprefix("RESULT "))
-    return values
 
 
 def log_of(lab: podlab.PodLab, pod: str) -> str:
@@ -53,23 +42,12 @@ def test_workers_are_on_a_node_each_and_reached_by_ssh(lab: podlab.PodLab) -> No
     assert gone.returncode == 0, gone.stdout
 
 
-def test_both_ranks_have_the_same_model(result: podlab.Json) -> None:
-    assert (result["backend"], result["world_size"], result["steps"]) == ("mpi", 2, 2)
-    first, second = result["ranks"]
-    assert first["checksum"] == second["checksum"]
-    assert first["host"] != second["host"]
+def test_both_ranks_have_the_same_model() -> None:
+    results.check_ranks(results.result_of("train"))
 
 
-def test_gradients_went_over_rdma_and_nothing_else_did(result: podlab.Json) -> None:
-    for rank in result["ranks"]:
-        traffic = rank["traffic"]
-        # One step, after that in which connections are made: 11 million parameters of four bytes.
-        assert traffic["gradient_bytes"] > 40_000_000
-        assert sum(traffic["rdma_bytes"].values()) >= traffic["gradient_bytes"], traffic
-        allowed = traffic["gradient_bytes"] // 100
-        # TCP on all network devices together, the rail's too; and whatever went through the cluster's network.
-        assert traffic["tcp_bytes_at_most"] < allowed, traffic
-        assert traffic["netdev_bytes"]["eth0"] < allowed, traffic
+def test_gradients_went_over_rdma_and_nothing_else_did() -> None:
+    results.check_traffic(results.result_of("train"))
 
 
 def test_a_training_over_rdma_is_seen_while_it_runs(lab: podlab.PodLab, metrics: Prometheus) -> None:
