@@ -338,7 +338,7 @@ PARTS = (
     scenario("pods", "RDMA devices in pods, and training there", 2100),
     scenario("training", "the image by its playbook, a training over RDMA, refusals, and the inventories' experiments", 6600),
     scenario("shares", "the shared device plugin, and unprivileged pods with RDMA devices", 1500),
-    scenario("dra", "RDMA devices by claims, from dranet, in mode exclusive", 2400),
+    scenario("dra", "RDMA devices by claims, from dranet, in mode exclusive", 5400),
     scenario("operators", "jobs of JobSet, Trainer and the MPI Operator, and queues of Kueue", 6600),
     scenario("drift", "nightly runs: in sync, drifted, repaired", 2400),
     Part("support", "every ansible-core, Python and system that is supported", 0, 2400, support, ("tests",)),
