@@ -24,7 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.li
 
 PLACE = "/run/spaces"
 # Seconds: how long a test may take, a server may take to listen, and goes on listening.
-LIMIT, PATIENCE, LIFETIME = 20.0, 30.0, 600.0
+LIMIT, PATIENCE, LIFETIME = 40.0, 60.0, 600.0
 # What a port sends at most
 RATE = "tbf rate 4mbit burst 16kb limit 200kb"
 
