@@ -25,7 +25,7 @@ OF_THE_LAB = (
     *(f"/{path.relative_to(LAB)}" for path in sorted(LAB.rglob("*")) if path.is_file()),
     "/etc/cni/net.d/10-pods.conflist", "/etc/kubernetes/", "/etc/systemd/system/multi-user.target.wants/",
     "/usr/local/bin/kubelet", "unit containerd", "unit kubelet", "unit kubepods", "unit lab-pods",
-    "unit cri-containerd-", "unit var-lib-containerd",
+    "unit var-lib-containerd",
 )  # fmt: skip
 OF_THE_MACHINE = ("/etc/mtab", "/etc/resolv.conf", "/root/.ansible", "/etc/ld.so.cache", "/boot/grub/grubenv")
 # The network plugin of its pods makes the node a router, which the kernel then lets accept no redirects.
@@ -37,7 +37,7 @@ INITRAMFS = "/boot/initrd.img-"
 # Kinds whose objects come and go by themselves, and the nodes with their Leases.
 FLEETING = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "nodes", "pods", "endpoints",
             "endpointslices.discovery.k8s.io", "controllerrevisions.apps", "csinodes.storage.k8s.io",
-            "componentstatuses", "resourceslices.resource.k8s.io"}  # fmt: skip
+            "componentstatuses"}  # fmt: skip
 
 
 def of_node(host: Host) -> Listing:

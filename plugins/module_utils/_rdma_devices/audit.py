@@ -15,7 +15,7 @@ from .._decision import DRIFT, IN_SYNC, UNKNOWN, resource
 from .._netns import walk
 from .._rdma import devices, pci_netdevs
 from .._rdma.pci_netdevs import Netdev
-from .info import Host, gather_info, pod_of, pod_text
+from .info import Host, gather_info, pod_of, pod_text, with_claims
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.child import Answer
@@ -100,8 +100,7 @@ def _holders(space: Namespace | None) -> str:
 def _place(device: t.Mapping[str, t.Any], host: AuditHost) -> str:
     where, pod = device["netns"], device["pod"]
     if pod is not None:
-        claims = host.claims().get(pod["uid"])
-        return pod_text(pod) + (", by the claim %s" % ", ".join(claims) if claims else "")
+        return pod_text(pod) + (", by the claim %s" % ", ".join(pod["claims"]) if pod["claims"] else "")
     name = "netns %s" % where["name"] if where["name"] else "net:[%d]" % where["inode"]
     return name + _holders(host.spaces.get(where["inode"]))
 
@@ -139,14 +138,15 @@ def _status(key: tuple[t.Any, int], now: Places, before: Places) -> tuple[str, s
 def _cards(host: AuditHost, now: Places, before: Places) -> list[dict[str, t.Any]]:
     """Return a resource for each network device of a card, under its identity."""
     rows = []
-    names = host.pods()
+    names, claims = host.pods(), host.claims()
     for card in sorted(host.cards, key=lambda item: (item.netdev.identity, item.netdev.name)):
         netdev = card.netdev
         status, why = _status(card.key, now, before)
         live = "%s on the host" % netdev.name
         if card.inode in host.spaces:
             space = host.spaces[card.inode]
-            where = {"netns": {"inode": card.inode, "name": space.name}, "pod": pod_of(space, names)}
+            pod = with_claims(pod_of(space, names), claims)
+            where = {"netns": {"inode": card.inode, "name": space.name}, "pod": pod}
             live = "%s in %s" % (netdev.name, _place(where, host))
         row = resource(NETDEV, netdev.identity, desired=PLACE, live=live, status=status)
         what = {"pci_address": netdev.pci_address, "auxiliary_device": netdev.auxiliary, "port": netdev.port}

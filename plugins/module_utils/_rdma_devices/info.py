@@ -102,6 +102,11 @@ def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str
     return None
 
 
+def with_claims(pod: t.Mapping[str, t.Any] | None, claims: t.Mapping[str, t.Sequence[str]]) -> dict[str, t.Any] | None:
+    """Add to a pod that pod_of() returned which ResourceClaims it has; ``claims`` has them by the UID of the pod."""
+    return None if pod is None else {**pod, "claims": list(claims.get(pod["uid"], ()))}
+
+
 def pod_text(pod: t.Mapping[str, t.Any]) -> str:
     """The usual name of a pod that pod_of() returned."""
     return "pod %s/%s" % (pod["namespace"], pod["name"]) if pod["name"] else "the pod with the UID %s" % pod["uid"]
@@ -157,8 +162,7 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
     )
     claims = host.claims() if any(device["pod"] for device in result) else {}
     for device in result:
-        if device["pod"]:
-            device["pod"] = {**device["pod"], "claims": claims.get(device["pod"]["uid"], [])}
+        device["pod"] = with_claims(device["pod"], claims)
         moved = not device["netns"]["initial"] and mode == "exclusive"
         can, source = drivers.ability(device["driver"], moved, able)
         device["can_change_netns"], device["can_change_netns_source"] = can, source
@@ -201,4 +205,4 @@ def _placed(
     return {**device, "netns": {"inode": inode, "name": name, "initial": initial}, "pod": pod}
 
 
-__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "of_pod", "pod_of", "pod_text")
+__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "of_pod", "pod_of", "pod_text", "with_claims")

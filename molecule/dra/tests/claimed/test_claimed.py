@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.rdmaops.gpu_fabric.molecule.dra.tests import ways
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import listing, podlab
 
@@ -39,8 +41,8 @@ def test_a_template_is_possible_while_its_devices_are_in_pods(lab: podlab.PodLab
     assert set(row["nodes"].values()) <= {"possible", "unknown"}, result["lint"]
 
 
-def test_a_restarted_driver_and_a_restarted_runtime_leave_the_device(lab: podlab.PodLab, held: dict[str, str]) -> None:
-    assert "hold-1" in held
+@pytest.mark.usefixtures("held")
+def test_a_restarted_driver_and_a_restarted_runtime_leave_the_device(lab: podlab.PodLab) -> None:
     lab.cluster.kubectl("delete", "pod", *DRANET, "--wait=true", limit=180)
     lab.cluster.kubectl("rollout", "status", "daemonset/dranet", "-n", "rdmaops-network", "--timeout=240s", limit=260)
     assert ways.links(lab, "hold-1") == [("rxe0", "rail0", "ACTIVE")]
