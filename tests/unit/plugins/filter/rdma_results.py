@@ -26,7 +26,15 @@ def port(netdev: str | None, *gids: Json, number: int = 1, **more: Json) -> Json
 
 
 def device(name: str, *ports: Json, pci: str | None = None, **more: Json) -> Json:
-    return {"name": name, "protocol": "roce", "pci_address": pci, "node_guid": None, "ports": list(ports), **more}
+    return {
+        "name": name,
+        "protocol": "roce",
+        "pci_address": pci,
+        "pod": None,
+        "node_guid": None,
+        "ports": list(ports),
+        **more,
+    }
 
 
 def result(*devices: Json, **more: Json) -> Json:
