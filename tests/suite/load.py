@@ -64,6 +64,8 @@ class Others:
         self.reaper = 1
         self.own = os.getpid() if pid is None else pid
         self.known = {(process.pid, process.started) for process in processes(proc).values() if process.pid != self.own}
+        # Seconds of those without a parent, which are added to nobody's when they end.
+        self.orphans: dict[tuple[int, int], float] = {}
         self.taken = 0.0
         self.before = self._total()
 
@@ -77,9 +79,12 @@ class Others:
                 self.known.add((process.pid, process.started))
         total = stolen(self.proc)
         for process in listed.values():
-            if (process.pid, process.started) in self.known:
+            key = process.pid, process.started
+            if key in self.known and process.parent == self.reaper:
+                self.orphans[key] = process.seconds
+            elif key in self.known:
                 total += process.own_seconds if process.pid == self.reaper else process.seconds
-        return total
+        return total + sum(self.orphans.values())
 
     def seconds(self) -> float:
         """Return the processor seconds that others have taken."""

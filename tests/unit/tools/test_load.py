@@ -94,6 +94,16 @@ def test_an_end_takes_nothing_back(proc: Proc, others: load.Others) -> None:
     assert others.seconds() == 3
 
 
+def test_an_end_does_not_hide_what_others_take_later(proc: Proc) -> None:
+    """Nobody has the time of a process that ended without a parent, such as that of a virtual machine."""
+    proc.process(60, 1, own=500)
+    proc.process(70, 1, own=10)
+    others = load.Others(proc.path, RUNNER)
+    (proc.path / "60" / "stat").unlink()
+    proc.process(70, 1, own=13)
+    assert others.seconds() == 3
+
+
 @pytest.mark.parametrize(("taken", "factor"), [(0, 1), (10, 2), (15, 4), (19, 4)])
 def test_a_budget_grows_by_what_is_missing(
     taken: float, factor: float, others: load.Others, monkeypatch: pytest.MonkeyPatch
