@@ -27,6 +27,7 @@ def answering(nodes: dict[str, Host], address: str) -> list[str]:
 
 def sent(nodes: dict[str, Host], source: str) -> dict[str, int]:
     """How many packets each rail sent while a hundred datagrams went from an address to the peer."""
-    return t.cast(
-        dict[str, int], json.loads(nodes["gpu-1"].check_output("python3 -c %s %s %s", rails.SEND, source, PEER))
-    )
+    host = nodes["gpu-1"]
+    # Datagrams wait, and are not counted yet, as long as the peer has not said its hardware address.
+    host.check_output("ping -c 1 -w %s -I %s %s", ANSWER_S, source, PEER)
+    return t.cast(dict[str, int], json.loads(host.check_output("python3 -c %s %s %s", rails.SEND, source, PEER)))
