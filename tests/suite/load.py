@@ -64,7 +64,7 @@ class Others:
         self.reaper = 1
         self.own = os.getpid() if pid is None else pid
         self.known = {(process.pid, process.started) for process in processes(proc).values() if process.pid != self.own}
-        # Seconds of those without a parent, which are added to nobody's when they end.
+        # Processes adopted by the reaper: their processor time is lost when they end.
         self.orphans: dict[tuple[int, int], float] = {}
         self.taken = 0.0
         self.before = self._total()

@@ -95,7 +95,7 @@ def test_an_end_takes_nothing_back(proc: Proc, others: load.Others) -> None:
 
 
 def test_an_end_does_not_hide_what_others_take_later(proc: Proc) -> None:
-    """Nobody has the time of a process that ended without a parent, such as that of a virtual machine."""
+    """The time of a daemon, such as a virtual machine, is not passed on to a parent when it ends."""
     proc.process(60, 1, own=500)
     proc.process(70, 1, own=10)
     others = load.Others(proc.path, RUNNER)
