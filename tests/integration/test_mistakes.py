@@ -177,7 +177,7 @@ VALUES = [
         "gpu_node_module_options (extra variable) is ['mlx5_core'], and must be a dictionary.",
     ]),
     Case("a test that does not exist", ["verify", *variables(fabric_check_tests=["rping", "ib_send_bw"])], GPU_NODES, [
-        "fabric_check_tests (extra variable) has ib_send_bw, and may have rping, ib_write_bw,",
+        "fabric_check_tests (extra variable) has ib_send_bw, and may have rping, ib_send_lat, ib_write_bw, ",
     ]),
     Case("on 64 hosts", ["nodes"], {"gpu_nodes": group(*(f"gpu-{n:02}" for n in range(64)), gpu_node_on_conflict="perhaps")}, [
         f"gpu_node_on_conflict (group gpu_nodes) is perhaps, and must be fail, warn or take_over. {DONE}",
