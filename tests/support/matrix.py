@@ -52,6 +52,8 @@ ARTIFACT = ("tests/artifact/test_artifact.py",)
 NEWEST_PYTHON = "3.13"
 TESTS_APART = ("-n", "2")
 FILES_APART = (*TESTS_APART, "--dist", "loadfile")
+# cel-python, which the claims' lint needs, is on the host that has the kubeconfig, and not on nodes.
+NODES_APART = (*TESTS_APART, "--ignore=tests/unit/plugins/module_utils/_claims")
 
 
 class Row(t.NamedTuple):
@@ -104,7 +106,7 @@ ROWS = (
     ),
     Row("artifact", ARTIFACT, "ansible-core-newest", NEWEST_PYTHON, root="python"),
     *(
-        Row("module code", ON_NODES, "python-3.8", python, apart=TESTS_APART)
+        Row("module code", ON_NODES, "python-3.8", python, apart=NODES_APART)
         for python in ("3.8", "3.9", "3.12", "3.13")
     ),
 )
