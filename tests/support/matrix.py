@@ -70,7 +70,7 @@ class Row(t.NamedTuple):
     long: bool = False
     # Which tests, as pytest's -k takes it.
     only: str = ""
-    # How two of its files may run at once; runs of ansible-playbook that mount and make namespaces may not.
+    # How its files run, and which do not: two at once, but for ansible-playbook that mounts and makes namespaces.
     apart: tuple[str, ...] = ()
 
     @property
