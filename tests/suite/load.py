@@ -49,6 +49,11 @@ def processes(proc: Path = Path("/proc")) -> dict[int, Process]:
     return listed
 
 
+def _same(process: Process, other: Process | None) -> bool:
+    """Whether two looks saw the same process: its number may be used again."""
+    return other is not None and process.started == other.started
+
+
 def stolen(proc: Path = Path("/proc")) -> float:
     """Return the seconds that the hypervisor gave to other machines since the boot."""
     words = (proc / "stat").read_text().split("\n", 1)[0].split()
@@ -63,33 +68,48 @@ class Others:
         # Of the process that all orphans are given to, only its own time is that of others.
         self.reaper = 1
         self.own = os.getpid() if pid is None else pid
-        self.known = {(process.pid, process.started) for process in processes(proc).values() if process.pid != self.own}
-        # Processes adopted by the reaper: their processor time is lost when they end.
-        self.orphans: dict[tuple[int, int], float] = {}
-        self.taken = 0.0
-        self.before = self._total()
+        self.last = {process.pid: process for process in processes(proc).values() if process.pid != self.own}
+        self.taken = -stolen(proc)
 
-    def _total(self) -> float:
-        listed = processes(self.proc)
-        for process in sorted(listed.values(), key=lambda process: process.started):
-            parent = listed.get(process.parent)
-            if process.pid == self.own or not parent or parent.pid == self.reaper:
-                continue
-            if (parent.pid, parent.started) in self.known:
-                self.known.add((process.pid, process.started))
-        total = stolen(self.proc)
-        for process in listed.values():
-            key = process.pid, process.started
-            if key in self.known and process.parent == self.reaper:
-                self.orphans[key] = process.seconds
-            elif key in self.known:
-                total += process.own_seconds if process.pid == self.reaper else process.seconds
-        return total + sum(self.orphans.values())
+    def _look(self) -> dict[int, Process]:
+        """Return the processes of others that live: those of the last look, and what these have started since."""
+        living: dict[int, Process] = {}
+        for process in sorted(processes(self.proc).values(), key=lambda process: (process.started, process.pid)):
+            inherited = process.parent in living and process.parent != self.reaper and process.pid != self.own
+            if inherited or _same(process, self.last.get(process.pid)):
+                living[process.pid] = process
+        return living
+
+    def _inherited(self, living: dict[int, Process]) -> dict[int, float]:
+        """Return what processes that have ended had taken at the last look, by their nearest ancestor that lives.
+
+        The kernel adds the time of a child that was waited for to its parent's.
+        """
+        inherited: dict[int, float] = {}
+        for ended in self.last.values():
+            ancestor: Process | None = ended
+            while ancestor and not _same(ancestor, living.get(ancestor.pid)):
+                ancestor = self.last.get(ancestor.parent)
+            if ancestor and ancestor is not ended:
+                inherited[ancestor.pid] = inherited.get(ancestor.pid, 0.0) + ended.seconds
+        return inherited
 
     def seconds(self) -> float:
-        """Return the processor seconds that others have taken."""
-        self.taken = max(self.taken, self._total() - self.before)
-        return self.taken
+        """Return the processor seconds that others have taken: the sum of what each has taken between two looks."""
+        living = self._look()
+        inherited = self._inherited(living)
+        for pid, process in living.items():
+            last = self.last.get(pid)
+            if pid == self.reaper:
+                self.taken += process.own_seconds - (last.own_seconds if last else 0.0)
+            else:
+                before = inherited.get(pid, 0.0)
+                if last and last.started == process.started:
+                    before += last.seconds
+                # A child that nobody waited for is not in its parent's time.
+                self.taken += max(0.0, process.seconds - before)
+        self.last = living
+        return self.taken + stolen(self.proc)
 
 
 class Pace:

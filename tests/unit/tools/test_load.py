@@ -104,6 +104,39 @@ def test_an_end_does_not_hide_what_others_take_later(proc: Proc) -> None:
     assert others.seconds() == 3
 
 
+def test_an_orphan_that_ends_after_its_child_takes_nothing_back(proc: Proc, others: load.Others) -> None:
+    """Such as another run of these tests: nobody who is looked at gets the time of either."""
+    proc.process(70, 60, own=1, started=8)
+    proc.process(71, 70, own=10, started=9)
+    assert others.seconds() == 11
+    proc.process(70, 1, own=1, started=8)
+    assert others.seconds() == 11
+    (proc.path / "71" / "stat").unlink()
+    (proc.path / "70" / "stat").unlink()
+    proc.process(60, 1, own=8)
+    assert others.seconds() == 14
+
+
+def test_a_child_that_was_not_waited_for_takes_nothing_back(proc: Proc, others: load.Others) -> None:
+    proc.process(70, 60, own=10, started=8)
+    assert others.seconds() == 10
+    (proc.path / "70" / "stat").unlink()
+    proc.process(60, 1, own=7)
+    assert others.seconds() == 10
+    proc.process(60, 1, own=8)
+    assert others.seconds() == 11
+
+
+def test_a_child_that_was_seen_once_counts_once(proc: Proc, others: load.Others) -> None:
+    proc.process(61, 60, own=2, started=8)
+    proc.process(62, 61, own=1, started=9)
+    assert others.seconds() == 3
+    (proc.path / "62" / "stat").unlink()
+    (proc.path / "61" / "stat").unlink()
+    proc.process(60, 1, own=6, children=5)
+    assert others.seconds() == 6
+
+
 @pytest.mark.parametrize(("taken", "factor"), [(0, 1), (10, 2), (15, 4), (19, 4)])
 def test_a_budget_grows_by_what_is_missing(
     taken: float, factor: float, others: load.Others, monkeypatch: pytest.MonkeyPatch
@@ -128,4 +161,4 @@ def test_a_real_busy_process_is_seen() -> None:
 def test_a_process_that_was_started_here_is_not() -> None:
     others = load.Others()
     subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True, timeout=60)
-    assert (os.getpid(), load.processes()[os.getpid()].started) not in others.known
+    assert os.getpid() not in others.last
