@@ -8,12 +8,15 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
 import typing as t
 
 STARTED = time.monotonic()
+# Control sequences and other escape sequences (ECMA-48, 5.4; ECMA-35, 13.2), such as the firmware's reset.
+ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])")
 
 
 class LabError(Exception):
@@ -38,7 +41,7 @@ def step(text: str) -> t.Iterator[None]:
 
 
 def tail(path: pathlib.Path, lines: int = 40, offset: int = 0) -> str:
-    """The last lines of a log, of what was written after `offset`."""
+    """The last lines of a log, of what was written after `offset`, without what would move or reset a terminal."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, 2)
@@ -46,8 +49,9 @@ def tail(path: pathlib.Path, lines: int = 40, offset: int = 0) -> str:
             data = log.read()
     except FileNotFoundError:
         return ""
-    text = data.decode("utf-8", "replace").replace("\r", "")
-    return "\n".join(text.splitlines()[-lines:])
+    text = ESCAPE_SEQUENCE.sub("", data.decode("utf-8", "replace"))
+    printable = ("".join(filter(str.isprintable, line)) for line in text.expandtabs().split("\n"))
+    return "\n".join([line for line in printable if line][-lines:])
 
 
 def run_logged(

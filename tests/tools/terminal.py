@@ -21,8 +21,8 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from rich.text import Text
 
 WIDTH = 120
-# Sequences that move the cursor or set a title, which a picture does not need.
-CONTROL = re.compile(r"\x1b\][^\x07]*\x07|\x1b\[[0-9;?]*[A-LN-Za-ln-z]")
+# Sequences that move the cursor, set a title or reset the terminal, which a picture does not need.
+CONTROL = re.compile(r"\x1b\][^\x07]*\x07|\x1b\[[0-9;?]*[A-LN-Za-ln-z]|\x1b[ -/]*[0-Z\\^-~]")
 # Without the fonts that rich's own template loads from elsewhere.
 TEMPLATE = """\
 <!-- Copyright: (c) 2026, rdmaops contributors. SPDX-License-Identifier: GPL-3.0-or-later -->

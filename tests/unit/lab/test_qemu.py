@@ -89,6 +89,13 @@ def test_the_end_of_a_log_begins_where_the_boot_did(tmp_path: Path) -> None:
     assert tail(tmp_path / "none") == ""
 
 
+def test_the_end_of_a_log_has_nothing_that_moves_or_resets_a_terminal(tmp_path: Path) -> None:
+    """The firmware clears the screen, and systemd writes in colours."""
+    log = tmp_path / "console"
+    log.write_bytes(b"\x1b[1;31mFAILED\x1b[0m\tunit\r\n\x1bc\x1b[?7l\x1b[2J\x1b(B\x07\r\n")
+    assert tail(log, 1) == "FAILED  unit"
+
+
 def monitor(path: Path, answers: list[dict[str, t.Any]]) -> threading.Thread:
     """A monitor that greets, accepts the handshake and then gives these answers."""
     server = socket.socket(socket.AF_UNIX)
