@@ -158,10 +158,12 @@ def place(
     beside: set[str] = set()
     missing = 0
     taken: set[str] = set()
+    # The nodes of pods that need the same: a bare job lists each of its pods.
+    alike: dict[tuple[tuple[str, decimal.Decimal], ...], set[str]] = {}
     for count, pod in sorted(pods, key=lambda entry: -len(requests(entry[1]["spec"]))):
         apart = bool((pod["spec"].get("affinity") or {}).get("podAntiAffinity"))
         left = count
-        holders: set[str] = set()
+        holders = alike.setdefault(tuple(sorted(requests(pod["spec"]).items())), set())
         lacking: dict[str, list[str]] = {}
         for node in nodes:
             while left and not (apart and node.name in taken):

@@ -83,6 +83,11 @@ def test_a_launcher_that_fits_hides_no_node_that_is_short() -> None:
     assert placement["short"] == {"gpu-1": ["no nvidia.com/gpu"], "gpu-2": ["no nvidia.com/gpu"]}
 
 
+def test_pods_that_are_listed_one_by_one_do_not_fit_beside_their_like() -> None:
+    placement = room.place(room.survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="pods", workers=3))
+    assert (placement["missing"], placement["beside"], placement["short"]) == (1, ["gpu-1", "gpu-2"], {})
+
+
 def test_who_uses_the_gpus_is_named_and_who_has_ended_uses_none() -> None:
     two = {"limits": {"nvidia.com/gpu": 2}}
     pods = [pod("notebook", "gpu-2", two), pod("old", "gpu-2", two, "Succeeded"), pod("elsewhere", "gone", two)]
