@@ -34,8 +34,8 @@ def report(host: str, **more: t.Any) -> Json:
     return {**known, "verdict": entry["status"], "hosts": hosts}
 
 
-def names(plane: Cluster, namespace: str) -> list[str]:
-    result = plane.json("get", "configmaps", "-n", namespace, "-l", "rdmaops.gpu-fabric/owner=drift.drift")
+def names(plane: Cluster, namespace: str, name: str = "drift") -> list[str]:
+    result = plane.json("get", "configmaps", "-n", namespace, "-l", f"rdmaops.gpu-fabric/owner=drift.{name}")
     return sorted(item["metadata"]["name"] for item in result["items"])
 
 
@@ -166,6 +166,6 @@ def test_the_role_publishes_and_merges(plane: Cluster, tmp_path: Path) -> None:
         assert ran.rc == 2
         assert "The verdict is drift: 1 drift, 0 unknown, 1 in sync, on 2 hosts; gpu-2: copy " in ran.output
         prefix = "gpu-fabric-drift.4711"
-        assert names(plane, namespace) == [prefix, f"{prefix}.1", f"{prefix}.2"]
+        assert names(plane, namespace, "gpu-fabric-drift") == [prefix, f"{prefix}.1", f"{prefix}.2"]
         merged = configmap.unpack(plane.json("get", "configmap", prefix, "-n", namespace), "it")
         assert list(validate(merged, "it")["hosts"]) == ["gpu-1", "gpu-2"]
