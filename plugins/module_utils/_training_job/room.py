@@ -158,12 +158,12 @@ def place(
     beside: set[str] = set()
     missing = 0
     taken: set[str] = set()
-    # The nodes of pods that need the same: a bare job lists each of its pods.
-    alike: dict[tuple[tuple[str, decimal.Decimal], ...], set[str]] = {}
+    # Where pods are, by what they need: bare pods are listed one by one.
+    alike: dict[str, set[str]] = {}
     for count, pod in sorted(pods, key=lambda entry: -len(requests(entry[1]["spec"]))):
         apart = bool((pod["spec"].get("affinity") or {}).get("podAntiAffinity"))
         left = count
-        holders = alike.setdefault(tuple(sorted(requests(pod["spec"]).items())), set())
+        holders = alike.setdefault(_needs(pod), set())
         lacking: dict[str, list[str]] = {}
         for node in nodes:
             while left and not (apart and node.name in taken):
@@ -185,14 +185,19 @@ def place(
     return {"placed": placed, "missing": missing, "beside": sorted(beside), "short": short}
 
 
+def _needs(pod: Object) -> str:
+    """Return what a pod requests, for a person."""
+    needs = ["%s=%s" % (name, number(n)) for name, n in sorted(requests(pod["spec"]).items()) if name != "pods"]
+    return ", ".join(needs) or "no resources"
+
+
 def describe(pods: t.Sequence[tuple[int, Object]]) -> str:
     """Return how many pods with what, pods that need the same counted together."""
     counts: dict[str, int] = {}
     for count, pod in pods:
-        needs = ["%s=%s" % (name, number(n)) for name, n in sorted(requests(pod["spec"]).items()) if name != "pods"]
-        text = ", ".join(needs) or "no resources"
-        counts[text] = counts.get(text, 0) + count
-    return " and ".join("%d with %s" % (count, text) for text, count in counts.items())
+        needs = _needs(pod)
+        counts[needs] = counts.get(needs, 0) + count
+    return " and ".join("%d with %s" % (count, needs) for needs, count in counts.items())
 
 
 __all__ = (
