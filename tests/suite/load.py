@@ -49,9 +49,10 @@ def processes(proc: Path = Path("/proc")) -> dict[int, Process]:
     return listed
 
 
-def _same(process: Process, other: Process | None) -> bool:
-    """Whether two looks saw the same process: its number may be used again."""
-    return other is not None and process.started == other.started
+def _seen(process: Process, look: dict[int, Process]) -> Process | None:
+    """Return what another look saw of a process; its number may be another one's there."""
+    other = look.get(process.pid)
+    return other if other and other.started == process.started else None
 
 
 def stolen(proc: Path = Path("/proc")) -> float:
@@ -75,8 +76,8 @@ class Others:
         """Return the processes of others that live: those of the last look, and what these have started since."""
         living: dict[int, Process] = {}
         for process in sorted(processes(self.proc).values(), key=lambda process: (process.started, process.pid)):
-            inherited = process.parent in living and process.parent != self.reaper and process.pid != self.own
-            if inherited or _same(process, self.last.get(process.pid)):
+            child = process.parent in living and process.parent != self.reaper and process.pid != self.own
+            if child or _seen(process, self.last):
                 living[process.pid] = process
         return living
 
@@ -88,7 +89,7 @@ class Others:
         inherited: dict[int, float] = {}
         for ended in self.last.values():
             ancestor: Process | None = ended
-            while ancestor and not _same(ancestor, living.get(ancestor.pid)):
+            while ancestor and not _seen(ancestor, living):
                 ancestor = self.last.get(ancestor.parent)
             if ancestor and ancestor is not ended:
                 inherited[ancestor.pid] = inherited.get(ancestor.pid, 0.0) + ended.seconds
@@ -99,14 +100,12 @@ class Others:
         living = self._look()
         inherited = self._inherited(living)
         for pid, process in living.items():
-            last = self.last.get(pid)
+            last = _seen(process, self.last)
             if pid == self.reaper:
                 self.taken += process.own_seconds - (last.own_seconds if last else 0.0)
             else:
-                before = inherited.get(pid, 0.0)
-                if last and last.started == process.started:
-                    before += last.seconds
-                # A child that nobody waited for is not in its parent's time.
+                before = inherited.get(pid, 0.0) + (last.seconds if last else 0.0)
+                # The time of a child that was not waited for is lost.
                 self.taken += max(0.0, process.seconds - before)
         self.last = living
         return self.taken + stolen(self.proc)
