@@ -13,8 +13,10 @@ description:
   - Returns the state of a job of P(rdmaops.gpu_fabric.training_job#filter), the state of each of its pods, and why a pod does not run.
   - It can wait. While waiting, it prints a line for each change, and at least every O(progress_interval) seconds, with the last line of the first pod's log, on
     standard error of the control node.
-  - When the job has ended, it reads the pods' logs and returns which transport NCCL used, as P(rdmaops.gpu_fabric.nccl_log#filter) does. A log that is too long
-    or is not text is truncated and cleaned, and at worst the transport is V(unknown).
+  - When the job has ended, it reads the pods' logs. If pods of a job that has succeeded still run, as the workers of an MPIJob do, it waits up to 60 seconds
+    more and reads what is left of them again, so that their logs are complete.
+  - From the logs it returns which transport NCCL used, as P(rdmaops.gpu_fabric.nccl_log#filter) does. A log that is too long or is not text is truncated and
+    cleaned, and at worst the transport is V(unknown).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:

@@ -21,6 +21,8 @@ from .pod import JOB
 from .status import ABSENT, ENDED, FAILED, PENDING, RUNNING, SUCCEEDED, pod_row, progress, state
 
 PAUSE = 2.0
+# What a job leaves running, its operator ends: pods have 30 s by default (terminationGracePeriodSeconds).
+ENDING = 60.0
 
 Look = t.Dict[str, t.Any]
 
@@ -76,6 +78,16 @@ class JobReader:
                 return look
             time.sleep(min(PAUSE, left))
 
+    def ended_pods(self, look: Look) -> list[str]:
+        """Wait up to a minute for pods that ran on when their job succeeded. Return those whose logs may have grown."""
+        until = time.monotonic() + ENDING
+        names: list[str] = []
+        while any(row["phase"] == "Running" for row in look["pods"]) and time.monotonic() < until:
+            time.sleep(PAUSE)
+            look = self.look()
+            names = [row["name"] for row in look["pods"]]
+        return names
+
 
 def _order(pod: Object) -> tuple[bool, str, int]:
     """Sort pods by their number, and not by its text; a launcher, which prints the ranks' output, comes first."""
@@ -101,7 +113,12 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     result["last_line"] = None
     names = [row["name"] for row in look["pods"]]
     if look["state"] in ENDED and params["wait_for"] == "ended":
-        logs = training_job_log.read_all(client, reader.namespace, names, params["log_head"], params["log_tail"])
+        lengths = (params["log_head"], params["log_tail"])
+        logs = training_job_log.read_all(client, reader.namespace, names, *lengths)
+        if look["state"] == SUCCEEDED and params["wait_timeout"] and not check_mode:
+            # Read before, because those that are deleted have no logs afterwards.
+            later = training_job_log.read_all(client, reader.namespace, reader.ended_pods(look), *lengths)
+            logs.update((name, log) for name, log in later.items() if not log.error)
         lost = training_job_log.lost_worker(logs)
         if look["state"] == SUCCEEDED and lost:
             said = "%s, and mpirun exited as if all were well" % lost

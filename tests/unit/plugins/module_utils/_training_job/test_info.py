@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import info
 
 Json = t.Any
@@ -70,3 +71,61 @@ def test_a_worker_that_mpirun_has_lost_is_no_success(condition: str, log: str, s
     assert (result["state"], result["said"]) == (state, text)
     assert result["progress"].startswith(f"{state}")
     assert text in result["progress"]
+
+
+class Ending:
+    """An MPIJob that has succeeded, whose workers run on: one ends by itself after some looks, the other is deleted."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+        self.ended = False
+
+    def get(self, _path: str, _doing: str) -> Json:
+        return {"status": {"conditions": [{"type": "Succeeded", "status": "True", "message": "MPIJob has ended"}]}}
+
+    def items(self, _path: str, _doing: str, _query: Json) -> Json:
+        self.looks -= 1
+        self.ended = self.looks < 0
+        phases = {"launcher-x": "Succeeded", "worker-0": "Succeeded" if self.ended else "Running"}
+        if not self.ended:
+            phases["worker-1"] = "Running"
+        return [{"metadata": {"name": name}, "status": {"phase": phase}} for name, phase in phases.items()]
+
+    def raw(self, where: str, doing: str, _query: Json) -> bytes:
+        if "worker-1" in where and self.ended:
+            raise ApiError(f"{doing}: 404 Not Found")
+        return b"started\n" + (b"terminated\n" if "worker-0" in where and self.ended else b"")
+
+
+def logs_of(job: Ending, wait_timeout: int, check_mode: bool = False) -> dict[str, Json]:
+    params = {"namespace": "ml", "name": "vgg16", "kind": "mpijob", "wait_for": "ended", "known": ""}
+    lengths = {"log_head": 1 << 20, "log_tail": 1 << 16}
+    params.update(lengths, wait_timeout=wait_timeout)
+    result = info.manage(params, check_mode, t.cast(t.Any, job))
+    assert all(log["error"] is None for log in result["logs"])
+    return {log["pod"]: log["text"] for log in result["logs"]}
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(info, "PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("fast")
+def test_logs_of_pods_that_run_on_are_read_to_their_end() -> None:
+    # A second run finds the same log of the worker that is still there, and nothing of the other.
+    job = Ending(3)
+    assert logs_of(job, 60) == {"launcher-x": "started\n", "worker-0": "started\nterminated\n", "worker-1": "started\n"}
+    assert logs_of(job, 60) == {"launcher-x": "started\n", "worker-0": "started\nterminated\n"}
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize(("wait_timeout", "check_mode"), [(0, False), (60, True)])
+def test_a_single_look_waits_for_no_pod(wait_timeout: int, check_mode: bool) -> None:
+    assert logs_of(Ending(1), wait_timeout, check_mode)["worker-0"] == "started\n"
+
+
+@pytest.mark.usefixtures("fast")
+def test_pods_that_do_not_end_are_waited_for_a_minute_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(info, "ENDING", 0.05)
+    assert logs_of(Ending(10**9), 60)["worker-0"] == "started\n"
