@@ -13,6 +13,7 @@ description:
     rounds. A node or a port sends to one of them and receives from another; a port that failed with two nodes at most
     is also measured with these again; of a path, each end is also measured with others. So a failure that does not come
     again is distinguished from a fault, and a port's fault from a path's.
+  - What was measured and could not be read, as when perftest printed no rate, is measured again, too.
   - The results, with C(again) set to true, are for M(rdmaops.gpu_fabric.fabric_verdict) together with the first ones.
   - No node is in two pairs of a round.
 author:
@@ -72,7 +73,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The rounds, each a list of dictionaries with C(client), C(server) and C(rails). Empty if nothing failed.
+  description: The rounds, each a list of dictionaries with C(client), C(server) and C(rails). Empty if nothing failed
+    or could not be read.
   type: list
   elements: list
   sample:
@@ -82,6 +84,7 @@ _value:
 
 import typing as t
 
+from ..plugin_utils._fabric.inputs import read, unread
 from ..plugin_utils._fabric.repeat import again
 from ..plugin_utils._fabric.verdict import judge
 from ..plugin_utils._filter import ansible_errors
@@ -100,7 +103,8 @@ def fabric_repeats(
 ) -> list[list[dict[str, t.Any]]]:
     """Return the rounds."""
     request = {"pairs": pairs, "rails": rails, "tests": tests}
-    return again(judge(nodes, results, request, min_share, "", limits=limits, baseline=baseline))
+    report = judge(nodes, results, request, min_share, "", limits=limits, baseline=baseline)
+    return again(report, unread(read(results)[0]))
 
 
 class FilterModule:

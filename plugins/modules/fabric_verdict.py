@@ -56,7 +56,7 @@ options:
         read; and of C(gbps), C(pings), C(error), C(skipped) and C(traffic), each of which may be null or missing.
       - If there are several for the same pair, rail and test, the worst one counts. Measurements that were not requested also count, and are named.
       - Those with C(again) set to true were made again, by P(rdmaops.gpu_fabric.fabric_repeats#filter). A culprit that did not fail again is none, and what it
-        explained is V(unknown).
+        explained is V(unknown). A result that could not be read does not count if the measurement was made again.
     type: list
     elements: dict
     required: true
@@ -389,7 +389,7 @@ report:
           description: How much the slowest is below the fastest, as a share of the fastest. Null for fewer than two.
           type: float
     again:
-      description: What was measured again, likewise.
+      description: What failed and was measured again, likewise.
       type: list
       elements: dict
     checks:

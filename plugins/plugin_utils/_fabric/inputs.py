@@ -233,7 +233,10 @@ Measurements = t.Dict[t.Tuple[str, str, int, str], t.List[Json]]
 
 
 def read(results: t.Any) -> tuple[Measurements, Measurements]:
-    """Return the measurements, and those that were made again, by client, server, rail and test."""
+    """Return the measurements, and those that were made again, by client, server, rail and test.
+
+    Of those that could not be read and were made again, the later ones count.
+    """
     first: Measurements = {}
     again: Measurements = {}
     for entry in _list(results, "results"):
@@ -260,7 +263,19 @@ def read(results: t.Any) -> tuple[Measurements, Measurements]:
                 "traffic": _traffic(entry.get("traffic"), where + "traffic"),
             }
         )
+    for key in unread(first):
+        if key in again:
+            first[key] = [result for result in first[key] if not _unread(result)] + again.pop(key)
     return first, again
+
+
+def unread(measurements: Measurements) -> list[tuple[str, str, int, str]]:
+    """Return the measurements that were made and could not be read, once at least."""
+    return [key for key, results in measurements.items() if any(map(_unread, results))]
+
+
+def _unread(result: Json) -> bool:
+    return result["ok"] is None and not result["skipped"]
 
 
 __all__ = (
@@ -275,4 +290,5 @@ __all__ = (
     "nodes_of",
     "plan_of",
     "read",
+    "unread",
 )

@@ -73,8 +73,11 @@ def _links(
     return links + (failing if links and suspect["kind"] == "port" and len(failing) <= PARTNERS else [])
 
 
-def again(report: t.Mapping[str, t.Any]) -> list[list[Json]]:
-    """Return rounds in which what failed is measured again; a node is in at most one pair of a round."""
+def again(report: t.Mapping[str, t.Any], unread: t.Iterable[tuple[str, str, int, str]] = ()) -> list[list[Json]]:
+    """Return rounds in which what failed is measured again; a node is in at most one pair of a round.
+
+    So is what was ``unread`` (client, server, rail, test), unless a node would be in more than ``PARTNERS`` pairs.
+    """
     rails: dict[tuple[str, str], set[int]] = {}
     busy: dict[str, int] = {}
     # What is wrong before any traffic needs none.
@@ -84,6 +87,14 @@ def again(report: t.Mapping[str, t.Any]) -> list[list[Json]]:
             rails.setdefault(link, set()).update(own)
             for name in link:
                 busy[name] = busy.get(name, 0) + 1
+    for client, server, rail, _test in unread:
+        link = (client, server)
+        if link not in rails and max(busy.get(name, 0) for name in link) < PARTNERS:
+            rails[link] = set()
+            for name in link:
+                busy[name] = busy.get(name, 0) + 1
+        if link in rails:
+            rails[link].add(rail)
     rounds: list[list[Json]] = []
     for (client, server), numbers in rails.items():
         pair: Json = {"client": client, "server": server, "rails": sorted(numbers)}

@@ -226,6 +226,21 @@ def test_a_rate_that_is_none() -> None:
     assert "is not a rate" in refusal(read(CLIENT).replace("23.14 ", "-23.14"))
 
 
+def test_messages_without_a_rate() -> None:
+    words = "messages and printed a rate of 0: it could not determine the processor's frequency"
+    row = re.search(r"^ 65536 +(\d+) .*\n", read(CLIENT), re.M)
+    assert row
+    zero = f" 65536      {row.group(1)}             0.00               0.00   \t\t     0.000000\n"
+    text = read(CLIENT).replace(row.group(), "Correlation coefficient r^2: 0.61 < 0.9\n" + zero)
+    assert f"perftest counted {row.group(1)} {words}" in refusal(text)
+    document = json.loads(read(GBITS_JSON))
+    document["results"].update({"BW_peak": 0.0, "BW_average": 0.0, "MsgRate": 0.0})
+    assert words in refusal(document)
+    # Nothing was sent: that is a rate of 0.
+    document["results"]["n_iterations"] = 0
+    assert perftest(document)["rows"][0]["average_gbps"] == 0
+
+
 def test_json_of_several_sizes_one_after_the_other() -> None:
     small = read(GBITS_JSON).replace('"MsgSize": 65536', '"MsgSize": 32768').replace("23.14", "11.57")
     assert [row["bytes"] for row in perftest(read(GBITS_JSON) + small)["rows"]] == [65536, 32768]
@@ -274,7 +289,6 @@ UNITS = [
     (23.14, 1.0, None, None),
     (0.000524, 0.000001, None, 0.000524),
     (0.06, 0.000001, None, 0.000503),
-    (0.0, 0.0, None, 0.0),
     (0.3, 0.0, None, None),
     (0.3, 0.0, True, 0.3),
 ]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.inputs import read, unread
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.repeat import again
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.schedule import rounds
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import (
@@ -153,6 +154,64 @@ def test_two_nodes_are_measured_again_with_each_other() -> None:
     assert again(fabric.report()) == [[{"client": "a", "server": "b", "rails": [0]}]]
     report = measured(Fabric("ab", rails=1), slow(lambda *where: where[3] == 0))
     assert report["verdict"] == "unknown"
+
+
+# What perftest prints when its own clock is not linear.
+NO_RATE: Json = {"ok": None, "gbps": None, "error": "perftest counted 500 messages and printed a rate of 0"}
+
+
+def of_link(fabric: Fabric, client: str, server: str, rail: int) -> Json:
+    return next(result for result in fabric.of(client + server, [rail], "ib_") if result["ok"] is not False)
+
+
+@pytest.mark.parametrize(("gbps", "verdict"), [(GOOD, "pass"), (BAD, "fail")])
+def test_of_what_could_not_be_read_the_later_figure_counts(gbps: float, verdict: str) -> None:
+    fabric = Fabric("abcd")
+    of_link(fabric, "a", "c", 1).update(NO_RATE)
+    assert fabric.report()["verdict"] == "unknown"
+    assert again(fabric.report(), unread(read(fabric.results)[0])) == [[{"client": "a", "server": "c", "rails": [1]}]]
+    fabric.results.append(good("a", "c", 1, "ib_write_bw", again=True, gbps=gbps))
+    report = fabric.report()
+    assert report["verdict"] == verdict
+    place = ("a", "c", 1, "ib_write_bw")
+    entry = next(e for e in report["pairs"] if (e["client"], e["server"], e["rail"], e["test"]) == place)
+    assert (entry["samples"], entry["verdict"], entry["results"], entry["wanted"]) == ([gbps], verdict, 1, True)
+    assert report["again"] == []
+
+
+def test_one_of_several_results_that_could_not_be_read_is_replaced() -> None:
+    fabric = Fabric("ab", rails=1)
+    fabric.results.append({**of_link(fabric, "a", "b", 0), **NO_RATE})
+    assert fabric.report()["verdict"] == "unknown"
+    fabric.results.append(good("a", "b", 0, "ib_write_bw", again=True, gbps=380.0))
+    assert [entry["samples"] for entry in fabric.report()["pairs"] if entry["samples"]] == [[GOOD, 380.0]]
+
+
+def test_what_could_not_be_read_again_stays_unknown() -> None:
+    fabric = Fabric("ab", rails=1)
+    of_link(fabric, "a", "b", 0).update(NO_RATE)
+    fabric.results.append(good("a", "b", 0, "ib_write_bw", again=True, **NO_RATE))
+    report = fabric.report()
+    assert (report["verdict"], report["again"]) == ("unknown", [])
+    assert NO_RATE["error"] in report["reasons"][0]
+
+
+def test_what_was_skipped_is_not_measured_again() -> None:
+    fabric = Fabric("ab", rails=1)
+    of_link(fabric, "a", "b", 0).update(ok=None, gbps=None, skipped="the node is busy")
+    assert unread(read(fabric.results)[0]) == []
+
+
+def test_if_nothing_can_be_read_a_node_is_in_two_more_pairs_at_most() -> None:
+    fabric = many(16, 2)
+    for result in fabric.results:
+        if result["test"] == "ib_write_bw":
+            result.update(NO_RATE)
+    repeats = again(fabric.report(), unread(read(fabric.results)[0]))
+    ends = [end for pairs in repeats for pair in pairs for end in (pair["client"], pair["server"])]
+    assert len(repeats) <= 3
+    assert max(map(ends.count, ends)) == 2
+    assert {tuple(pair["rails"]) for pairs in repeats for pair in pairs} == {(0, 1)}
 
 
 def test_without_a_second_pass_all_is_as_it_was() -> None:
