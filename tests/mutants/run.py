@@ -7,7 +7,7 @@ python tests/mutants/run.py [--seed TEXT] [--count N] [--only ID ...]
 mutations.py says which mistakes. mutants.toml has the groups of files, the tests of each group, and the mutants that are
 claimed to behave as the code does. The seed chooses mutants by their text, not by their place: after an edit, those of
 other lines stay chosen. The tests run in copies of the checkout. Exits 0 if 95 % of the mutants are found, at most 5 % are
-claimed equivalent, and each claim is about a chosen mutant that survives.
+claimed equivalent, and each claim is about a mutant of the code that no test finds.
 """
 
 from __future__ import annotations
