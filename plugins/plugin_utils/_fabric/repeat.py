@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from .vocabulary import FAIL, PASS, UNKNOWN, Json, printable, speed, worst
@@ -79,22 +80,20 @@ def again(report: t.Mapping[str, t.Any], unread: t.Iterable[tuple[str, str, int,
     So is what was ``unread`` (client, server, rail, test), unless a node would be in more than ``PARTNERS`` pairs.
     """
     rails: dict[tuple[str, str], set[int]] = {}
-    busy: dict[str, int] = {}
+    busy: collections.Counter[str] = collections.Counter()
     # What is wrong before any traffic needs none.
     for suspect in (suspect for suspect in report["suspects"] if _failing(report["pairs"], suspect)):
         own = report["wanted"]["rails"] if suspect["rail"] is None else [suspect["rail"]]
         for link in _links(report, suspect, busy):
             rails.setdefault(link, set()).update(own)
-            for name in link:
-                busy[name] = busy.get(name, 0) + 1
+            busy.update(link)
     for client, server, rail, _test in unread:
         link = (client, server)
-        if link not in rails and max(busy.get(name, 0) for name in link) < PARTNERS:
-            rails[link] = set()
-            for name in link:
-                busy[name] = busy.get(name, 0) + 1
-        if link in rails:
-            rails[link].add(rail)
+        if link not in rails:
+            if max(busy[name] for name in link) >= PARTNERS:
+                continue
+            busy.update(link)
+        rails.setdefault(link, set()).add(rail)
     rounds: list[list[Json]] = []
     for (client, server), numbers in rails.items():
         pair: Json = {"client": client, "server": server, "rails": sorted(numbers)}
