@@ -13,7 +13,7 @@ description:
     rounds. A node or a port sends to one of them and receives from another; a port that failed with two nodes at most
     is also measured with these again; of a path, each end is also measured with others. So a failure that does not come
     again is distinguished from a fault, and a port's fault from a path's.
-  - What was measured and could not be read, as when perftest printed no rate, is measured again, too.
+  - Measurements whose result could not be read are repeated, too.
   - The results, with C(again) set to true, are for M(rdmaops.gpu_fabric.fabric_verdict) together with the first ones.
   - No node is in two pairs of a round.
 author:
