@@ -153,14 +153,23 @@ class PodLab:
         document = json.loads(done.stdout[done.stdout.index("{\n") :])
         return t.cast(Json, document["plays"][0]["tasks"][0]["hosts"][node])
 
-    def transport(self, job: str) -> str:
+    def transport(self, job: str, seconds: int = 5) -> str:
         """What the pods of a job use, as module transport_info says."""
         result = self.module(
             *("control-plane", "transport_info"), kubeconfig=str(self.cluster.kubeconfig), namespace=NAMESPACE,
-            label_selectors=[f"rdmaops.gpu-fabric/job={job}"], seconds=5,
+            label_selectors=[f"rdmaops.gpu-fabric/job={job}"], seconds=seconds,
         )  # fmt: skip
         assert "transport" in result, result
         return str(result["transport"])
+
+    def wait_for_transport(self, job: str, transport: str, limit: float) -> None:
+        """Wait until the pods of a job use a transport, and go on using it.
+
+        DistributedDataParallel sends the weights, 0.9 MB of small_cnn, and then imports 900 modules, which can take an
+        emulated processor longer than a look of 5 s. In a look of 30 s, the weights alone are below the 64 KiB/s of an
+        idle device.
+        """
+        self.wait(f"{job} over {transport}", lambda: self.transport(job, seconds=30) == transport, limit)
 
     def playbook(self, book: str, *arguments: str, **variables: t.Any) -> subprocess.CompletedProcess[str]:
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(EPHEMERAL / "inventory"), book]

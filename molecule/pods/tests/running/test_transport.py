@@ -20,7 +20,7 @@ SENDER = ["sh", "-c", 'until "$@"; do sleep 1; done', "sh", *BANDWIDTH, "ADDRESS
 GLOO = [
     *("env", "GLOO_SOCKET_IFNAME=net1", "OMP_NUM_THREADS=1", "python3", "/opt/rdmaops/workload/train.py", "--no-cuda"),
     *("--data-set", "mnist", "--use-dummy-data", "8000", "--batch-size", "8", "--epochs", "1000"),
-    *("--backend", "gloo", "--world-size", "2", "--master-addr", "ADDRESS", "--rank"),
+    *("--test-interval", "1000", "--backend", "gloo", "--world-size", "2", "--master-addr", "ADDRESS", "--rank"),
 ]
 # Seconds: the window of the alert's rates, in which there may be RDMA of an earlier test, its "for", and two scrapes; and
 # longer than all looks of a test and that.
@@ -50,7 +50,7 @@ def traffic(lab: podlab.PodLab, transport: str, receiver: list[str], sender: lis
     try:
         for thread in threads:
             thread.start()
-        lab.wait(f"{mark} over {transport}", lambda: lab.transport("hold") == transport, START_S)
+        lab.wait_for_transport("hold", transport, START_S)
         yield
     finally:
         for pod in ends:

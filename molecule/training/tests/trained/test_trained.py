@@ -52,12 +52,12 @@ def test_gradients_went_over_rdma_and_nothing_else_did() -> None:
 
 def test_a_training_over_rdma_is_seen_while_it_runs(lab: podlab.PodLab, metrics: Prometheus) -> None:
     command = ["python3", "/opt/rdmaops/workload/train.py", "--no-cuda", "--backend", "mpi", "--data-set", "mnist"]
-    command += ["--use-dummy-data", "8000", "--batch-size", "8", "--epochs", "1000"]
+    command += ["--use-dummy-data", "8000", "--batch-size", "8", "--epochs", "1000", "--test-interval", "1000"]
     job = {"training_job_name": "seen", "training_job_command": command, "training_job_wait": False}
     assert lab.playbook(TRAIN, **job).returncode == 0
     try:
         # PyTorch is loaded first, by an emulated processor.
-        lab.wait("RDMA", lambda: lab.transport("seen") == "rdma", 600)
+        lab.wait_for_transport("seen", "rdma", 600)
         assert {lab.transport("seen") for _ in range(6)} == {"rdma"}
         # As the alert does, over minutes: looks into the namespaces of busy emulated nodes may take longer than their limit.
         rate = 'rate(rdma_port_transmit_packets_total{pod_name=~"seen-worker-.*"}[5m])'
