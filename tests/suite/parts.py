@@ -339,7 +339,7 @@ PARTS = (
     scenario("dracut", "a node that boots an image of dracut's, to exclusive mode and back", 2400),
     scenario("rails", "two rails of a host in one network, apart after a reboot too", 1500),
     scenario("switches", "telemetry of switches", 1500),
-    scenario("pods", "RDMA devices in pods, and training there", 2100),
+    scenario("pods", "RDMA devices in pods, and training there", 2700),
     scenario("training", "the image by its playbook, a training over RDMA, refusals, and the inventories' experiments", 6600),
     scenario("shares", "the shared device plugin, and unprivileged pods with RDMA devices", 1500),
     scenario("dra", "RDMA devices by claims, from dranet, in mode exclusive", 5400),
