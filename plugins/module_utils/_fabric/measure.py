@@ -31,9 +31,14 @@ _OWN_FLAGS = {"ib_write_bw_bidirectional": ["-b"], "ib_write_bw_cm": ["-R"]}
 _UNSEEN = ("rping", "ib_write_bw_cm")
 
 # What a client says while its server is not there yet: rejected for the reason 8, IB_CM_REJ_INVALID_SERVICE_ID.
-# Older perftests print the event's number, by chance 8 too (RDMA_CM_EVENT_REJECTED).
-_NOT_YET = re.compile(r"Couldn't connect to |RDMA_CM_EVENT_REJECTED[,;] error:? 8\b|Unexpected CM event bl blka 8\b")
+# perftest prints the event's number, by chance 8 too (RDMA_CM_EVENT_REJECTED).
+_NOT_YET = re.compile(r"Couldn't connect to |RDMA_CM_EVENT_REJECTED, error 8\b|Unexpected CM event bl blka 8\b")
 RETRY_SECONDS = 0.5
+
+# With -R perftest connects a second time, for the data (create_rdma_cm_connection() in src/perftest_communication.c).
+# If its server is slower, the client ends, and the server goes on waiting: it would take the first connection of
+# another client for the second, post no receives for it, and let it wait for ever.
+_NO_SECOND = re.compile(r"Event: RDMA_CM_EVENT_REJECTED; error: 8\b")
 
 # Ubuntu 22.04's perftest 4.4+0.37 and MLNX_OFED's 4.5-0.2 have no --out_json. They read their options before they
 # connect, so that the server goes on waiting. glibc and musl word it differently.
@@ -206,6 +211,9 @@ def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str,
             break
         host.sleep(RETRY_SECONDS)
     seconds = round(host.now() - began, 1)
+    if status and _NO_SECOND.search(text):
+        error = "the server did not listen in time for the connection of the data, which was rejected for the reason 8"
+        return {**NOTHING, "error": error, "seconds": seconds}
     last = " ".join(text.split())[-300:]
     if status is None:
         error = "no result within %.0f s%s" % (limit, ": " + last if last else "")
