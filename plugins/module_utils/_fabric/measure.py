@@ -211,9 +211,6 @@ def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str,
             break
         host.sleep(RETRY_SECONDS)
     seconds = round(host.now() - began, 1)
-    if status and _NO_SECOND.search(text):
-        error = "the server did not listen in time for the connection of the data, which was rejected for the reason 8"
-        return {**NOTHING, "error": error, "seconds": seconds}
     last = " ".join(text.split())[-300:]
     if status is None:
         error = "no result within %.0f s%s" % (limit, ": " + last if last else "")
@@ -248,6 +245,9 @@ def _latency_result(_test: Test, status: int, text: str, document: str) -> dict[
 
 
 def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dict[str, t.Any]:
+    if status != 0 and _NO_SECOND.search(text):
+        error = "the server did not listen in time for the connection of the data, which was rejected for the reason 8"
+        return {"error": error}
     if status != 0:
         return _exited("ib_write_bw", status, text)
     try:
