@@ -66,6 +66,7 @@ def test_what_is_wrong_would_be_said(tarball: Path, tmp_path: Path) -> None:
     text = "namespace: rdmaops\nname: gpu_fabric\nversion: 0.1.0\nreadme: README.md\nauthors: [x]\ntags: [linux]\n"
     (source / "galaxy.yml").write_text(text + "repository: https://example.org\nlicense: [GPL-3.0-or-later]\n")
     (source / "CHANGELOG.md").unlink()
+    shutil.rmtree(source / "changelogs")
     (source / "roles/node_labels/tasks/main.yml").write_text(FAULT)
     galaxy = Path(sys.executable).parent / "ansible-galaxy"
     run([galaxy, "collection", "build", "--output-path", tmp_path], cwd=source)
